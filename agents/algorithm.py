@@ -94,7 +94,7 @@ class LearningAgent(Protocol):
         """Return a copy of all that the next update depends on, except what `memory` has.
 
         It has tensors and plain values alone: at least "network", the weights by name;
-        "distribution", as `distributions.to_plain` gives it; "policy_version" and "seed".
+        "distribution", as its `to_plain` gives it; "policy_version" and "seed".
         """
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workflow_rl.agents.policies.distributions import Distribution, from_plain, to_plain
+from workflow_rl.agents.policies.distributions import Distribution, from_plain
 from workflow_rl.agents.policies.network import Layers
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
@@ -144,7 +144,7 @@ def for_layout(
 
     before = kind.layout_of(state[kind.declared])
     before.demand_like(layout)
-    changed: dict[str, Any] = {"distribution": to_plain(distribution)}
+    changed: dict[str, Any] = {"distribution": distribution.to_plain()}
     if "obs_moments" in state:
         moments = dict(state["obs_moments"])
         for name in ("mean", "variance"):

@@ -18,14 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.agents.policies.distributions import (
-    Categorical,
-    Distribution,
-    as_taken,
-    from_plain,
-    to_plain,
-    width_of,
-)
+from workflow_rl.agents.policies.distributions import Categorical, Distribution, from_plain
 from workflow_rl.agents.policies.entity_layout import TABLES, EntityLayout, declared
 from workflow_rl.agents.policies.network import MOST
 from workflow_rl.agents.trajectory import Trajectory
@@ -89,7 +82,7 @@ class TeamLayout:
     @functools.cached_property
     def action_ends(self) -> tuple[int, ...]:
         """Where each agent's numbers end in a joint action."""
-        widths = (width_of(self.distribution(k)) for k in range(self.n_agents))
+        widths = (self.distribution(k).n_numbers for k in range(self.n_agents))
         return tuple(itertools.accumulate(widths))
 
     @functools.cached_property
@@ -101,7 +94,7 @@ class TeamLayout:
     def action_of(self, agent: int, actions: Any) -> Any:
         """Return an agent's part of joint actions [M, action_ends[-1]]."""
         distribution, end = self.distribution(agent), self.action_ends[agent]
-        return as_taken(distribution, actions[:, end - width_of(distribution) : end])
+        return distribution.taken(actions[:, end - distribution.n_numbers : end])
 
     @property
     def n_agents(self) -> int:
@@ -184,7 +177,7 @@ class TeamLayout:
         """Return plain values, as checkpoints keep them."""
         values = {part.name: getattr(self, part.name) for part in fields(self)}
         if of_agents := values.pop("distributions"):
-            values["distributions"] = [to_plain(of) for of in of_agents]
+            values["distributions"] = [of.to_plain() for of in of_agents]
         return {name: list(v) if type(v) is tuple else v for name, v in values.items()}
 
 

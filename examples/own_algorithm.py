@@ -12,8 +12,6 @@ import torch
 
 from workflow_rl.agents.algorithm import Algorithm, LearningAgent
 from workflow_rl.agents.policies.actor_critic import ActorCritic
-from workflow_rl.agents.policies.distributions import to_plain
-from workflow_rl.agents.policies.torch_distributions import log_prob_and_entropy
 from workflow_rl.agents.settings import ConfigError, NetworkSettings
 
 
@@ -59,8 +57,8 @@ class ReinforceAgent(LearningAgent):
         )
         weight = torch.from_numpy((to_go - to_go.mean()) / (to_go.std() + 1e-8))
         for _ in range(self.config.passes):
-            log_prob, _ = log_prob_and_entropy(
-                self.distribution, self.network.actor(obs), self.network.log_std, None, action
+            log_prob, _ = self.distribution.log_prob_and_entropy(
+                self.network.actor(obs), self.network.log_std, None, action
             )
             loss = -(weight * log_prob).mean()
             self.optimizer.zero_grad()
@@ -73,7 +71,7 @@ class ReinforceAgent(LearningAgent):
         return {
             "network": deepcopy(self.network.state_dict()),
             "optimizer": deepcopy(self.optimizer.state_dict()),
-            "distribution": to_plain(self.distribution),
+            "distribution": self.distribution.to_plain(),
             "policy_version": self.policy_version,
             "seed": self.seed,
         }

@@ -21,8 +21,8 @@ from workflow_rl.agents.policies.distributions import (
     Distribution,
     FloatArray,
     MultiCategorical,
-    SquashedGaussian,
 )
+from workflow_rl.agents.policies.gaussians import SquashedGaussian
 from workflow_rl.agents.policies.mlp import MLP
 from workflow_rl.agents.policies.recurrent import sigmoid
 from workflow_rl.agents.replay import Transitions
@@ -42,7 +42,7 @@ def encoded(distribution: Distribution, action: Actions) -> FloatArray:
     if isinstance(distribution, Categorical):
         return np.eye(distribution.n_outputs, dtype=np.float32)[action]
     if isinstance(distribution, MultiCategorical):
-        parts = zip(distribution.components, action.T, strict=True)
+        parts = zip(distribution.parts, action.T, strict=True)
         return np.concatenate([encoded(component, chosen) for component, chosen in parts], axis=1)
     if isinstance(distribution, SquashedGaussian):
         return distribution.normalised(action)

@@ -1,6 +1,7 @@
-"""Distributions over actions, one for each kind of action space, which workers sample from.
+"""Distributions over actions, one for each kind of action space: here those over choices.
 
-`torch_distributions` has log-probabilities with gradients, for the learner. Imports no torch.
+Workers sample from them, with NumPy alone. The learner calls the methods that take tensors. Those
+over numbers are in `gaussians`, which is imported when there are numbers.
 
 A mask says which actions are possible. An observation with a mask is [D + A]: D numbers, which the
 network sees, and then A numbers, 1 for each possible action and 0 for each impossible one. A is the
@@ -15,9 +16,10 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +27,9 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
+    Outputs: TypeAlias = tuple[Tensor, Tensor | None]
+    """Of a network for B observations, [B, n_outputs], and the log standard deviations [n_outputs],
+    if the distribution has them."""
 
 FloatArray: TypeAlias = NDArray[np.float32]
 Actions: TypeAlias = NDArray[Any]
@@ -40,48 +45,79 @@ Prepared: TypeAlias = tuple[NDArray[Any], ...]
 Rows: TypeAlias = NDArray[np.int64]
 Uniforms: TypeAlias = NDArray[np.float64]
 
+Bounds: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
+"""The least and the greatest of each number of an action, infinite where there is no bound."""
 
 BELOW_ONE = np.nextafter(np.float32(1), np.float32(0))
 
 
-class Distribution(Protocol):
+class Distribution(ABC):
     """A distribution of actions, given the outputs of the actor's network for an observation.
 
     n_outputs: numbers that the network puts out. n_draws: uniform numbers that one action takes.
     This count never varies, so that the numbers of any step of an episode can be found.
-    has_log_std: whether the network also has a log standard deviation [n_outputs]. takes_masks:
-    whether an output of minus infinity rules a choice out.
+    n_numbers: how many numbers an action has beside those of others. n_prepared: how many arrays
+    `prepare` returns. has_log_std: whether the network also has a log standard deviation
+    [n_outputs]. takes_masks: whether an output of minus infinity rules a choice out, as in those
+    over choices alone.
     """
 
+    n_outputs: int
+    n_draws: int
+    n_numbers: int
+    n_prepared: int = 2
+    has_log_std: ClassVar[bool] = False
     takes_masks: ClassVar[bool] = False
 
-    @property
-    def n_outputs(self) -> int: ...
-
-    @property
-    def n_draws(self) -> int: ...
-
-    @property
-    def has_log_std(self) -> bool: ...
-
+    @abstractmethod
     def prepare(self, outputs: FloatArray, log_std: FloatArray | None) -> Prepared:
         """Return what `sample` and `mode` need of outputs [M, n_outputs]."""
 
+    @abstractmethod
     def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
         """Return an action for each of these rows, drawn with uniforms [M, n_draws]."""
 
+    @abstractmethod
     def mode(self, prepared: Prepared, rows: Rows) -> Choice:
         """Return the likeliest action for each of these rows."""
 
+    @abstractmethod
+    def to_plain(self) -> list[Any]:
+        """Return the kind and the sizes, as files keep them: see `from_plain`."""
+
+    def taken(self, numbers: Any) -> Any:
+        """Return actions as the other methods take them. numbers: [M, n_numbers], an array or a
+        tensor."""
+        return numbers
+
+    def log_prob_and_entropy(
+        self, outputs: Tensor, log_std: Tensor | None, row: Tensor | None, action: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the log-probabilities [B] of the actions of B steps, and the entropies [B] in
+        nats, with gradients.
+
+        outputs: [U, n_outputs], of distinct observations. row: int64 [B], the row of `outputs` for
+        each step; None if every step has a row of its own, in order. action: [B] or [B, K].
+        log_std: [n_outputs], if the distribution has one.
+        """
+        raise NotImplementedError
+
+    def divergence(self, teacher: Outputs, student: Outputs) -> Tensor:
+        """Return the divergence KL(teacher || student) of each of B steps, in nats [B].
+
+        What a mask rules out, it rules out for both.
+        """
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
-class Categorical:
+class Categorical(Distribution):
     """One of `n_outputs` choices; outputs are logits, of which -inf rules a choice out."""
 
     n_outputs: int
-    n_draws = 1
-    has_log_std = False
-    takes_masks: ClassVar[bool] = True
+    n_draws = n_numbers = 1
+    n_prepared = 3
+    takes_masks = True
 
     def __str__(self) -> str:
         return f"{self.n_outputs} actions"
@@ -109,358 +145,152 @@ class Categorical:
         action = likeliest[rows]
         return action, log_prob[rows, action]
 
+    def to_plain(self) -> list[Any]:
+        return ["Categorical", self.n_outputs]
 
-class MultiCategorical:
-    """Several independent choices. Outputs are the logits of one choice after another.
+    def taken(self, numbers: Any) -> Any:
+        return _as_integers(numbers[:, 0])
 
-    sizes: the number of options of each choice. Equal sizes make equal distributions.
+    def log_prob_and_entropy(
+        self, outputs: Tensor, log_std: Tensor | None, row: Tensor | None, action: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        log_probs = outputs.log_softmax(dim=-1)
+        if row is None:
+            return log_probs.gather(1, action[:, None])[:, 0], categorical_entropy(log_probs)
+        # In this order, which is also that in which gradients are added up.
+        log_prob = log_probs[row, action]
+        return log_prob, categorical_entropy(log_probs)[row]
+
+    def divergence(self, teacher: Outputs, student: Outputs) -> Tensor:
+        log_prob, other = teacher[0].log_softmax(dim=-1), student[0].log_softmax(dim=-1)
+        is_possible = log_prob > -math.inf  # Infinity minus infinity is no number.
+        return (log_prob.exp() * (log_prob - other).where(is_possible, 0)).sum(dim=-1)
+
+
+def categorical_entropy(log_probs: Tensor) -> Tensor:
+    """Entropy in nats of each distribution: normalised log-probabilities [B, A] -> [B].
+
+    An action that is ruled out, of log-probability -inf, adds nothing.
     """
+    import torch
 
-    has_log_std = False
-    takes_masks: ClassVar[bool] = True
-
-    def __init__(self, sizes: Sequence[int]) -> None:
-        self.components = tuple(Categorical(size) for size in sizes)
-        self.n_outputs = sum(sizes)
-        self.n_draws = len(self.components)
-
-    def __str__(self) -> str:
-        return " x ".join(str(component.n_outputs) for component in self.components) + " actions"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, MultiCategorical) and other.components == self.components
-
-    def __hash__(self) -> int:
-        return hash(self.components)
-
-    @property
-    def slices(self) -> list[slice]:
-        """The part of the outputs of each choice."""
-        return _one_after_another([component.n_outputs for component in self.components])
-
-    def prepare(self, outputs: FloatArray, log_std: FloatArray | None = None) -> Prepared:
-        """Return Categorical's three arrays for one choice after another."""
-        parts = zip(self.components, self.slices, strict=True)
-        return tuple(
-            itertools.chain(*(component.prepare(outputs[:, part]) for component, part in parts))
-        )
-
-    def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
-        """Draw each choice with a uniform number of its own."""
-        return self._joined(
-            [
-                component.sample(prepared[3 * k : 3 * k + 3], rows, uniforms[:, k : k + 1])
-                for k, component in enumerate(self.components)
-            ]
-        )
-
-    def mode(self, prepared: Prepared, rows: Rows) -> Choice:
-        return self._joined(
-            [
-                component.mode(prepared[3 * k : 3 * k + 3], rows)
-                for k, component in enumerate(self.components)
-            ]
-        )
-
-    @staticmethod
-    def _joined(choices: Sequence[Choice]) -> Choice:
-        actions, log_probs = zip(*choices, strict=True)
-        # np.sum would add one row of many choices in another order than several rows.
-        return np.stack(actions, axis=1), functools.reduce(np.add, log_probs)
+    probs = log_probs.exp()
+    return -(probs * log_probs.clamp(min=torch.finfo(log_probs.dtype).min)).sum(dim=-1)
 
 
-@dataclass(frozen=True)
-class DiagonalGaussian:
-    """`n_outputs` independent normal numbers; outputs are their means, and the log standard
-    deviations do not depend on the observation.
-
-    middle, half_width: they describe each number's bounds, [K] each. The outputs and the deviations
-    are in units in which the bounds are -1 and 1: an output of 1 is the mean `middle + half_width`.
-    Without bounds, the outputs are the means themselves. low, high: the ends of the action space,
-    [K] each, infinite where there are none; empty if nobody knows them. Actions are drawn beyond
-    these ends: an environment clips them, and so does an exported network. Distributions that
-    differ in the ends alone are equal. Raises ValueError for bounds that do not fit.
-    """
-
-    n_outputs: int
-    middle: tuple[float, ...] = ()
-    half_width: tuple[float, ...] = ()
-    low: tuple[float, ...] = field(default=(), compare=False)
-    high: tuple[float, ...] = field(default=(), compare=False)
-    has_log_std = True
-    takes_masks: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        bounds = np.array([*self.middle, *self.half_width], np.float64)
-        n = self.n_outputs if self.middle or self.half_width else 0
-        are_within = np.abs(bounds) < LARGEST_BOUND
-        if not len(self.middle) == len(self.half_width) == n or not are_within.all():
-            raise ValueError(f"{self.middle} and {self.half_width} are no bounds")
-        if not (bounds[n:] > 1 / LARGEST_BOUND).all():
-            raise ValueError(f"{self.half_width} are no widths of bounds")
-        low, high = np.array(self.low, np.float64), np.array(self.high, np.float64)
-        n = self.n_outputs if self.low or self.high else 0
-        if not len(low) == len(high) == n or not (low <= high).all():
-            raise ValueError(f"{self.low} and {self.high} are no bounds")
-
-    def __str__(self) -> str:
-        numbers = f"actions of {self.n_outputs} number{'s' * (self.n_outputs > 1)}"
-        if not self.middle:
-            return numbers
-        low, high = (np.array(self.middle) + sign * np.array(self.half_width) for sign in (-1, 1))
-        return f"{numbers} from {low.min():g} to {high.max():g}"
-
-    @property
-    def n_draws(self) -> int:
-        """Each pair of normal numbers takes a pair of uniform numbers."""
-        return 2 * self._n_pairs
-
-    @property
-    def _n_pairs(self) -> int:
-        return math.ceil(self.n_outputs / 2)
-
-    def prepare(self, outputs: FloatArray, log_std: FloatArray | None) -> Prepared:
-        """Return means and log standard deviations, float32 [M, K] both."""
-        assert log_std is not None
-        if self.middle:
-            middle, half_width, log_half_width = self.scale
-            outputs, log_std = middle + half_width * outputs, log_std + log_half_width
-        return outputs, np.broadcast_to(log_std, outputs.shape)
-
-    @functools.cached_property
-    def scale(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """`middle`, `half_width` and the logarithm of `half_width`, float32 [K] each."""
-        middle, half_width = (np.array(ends, np.float32) for ends in (self.middle, self.half_width))
-        return middle, half_width, np.log(half_width)
-
-    def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
-        """Draw by the transform of Box and Muller 1958, which takes a fixed number of uniforms."""
-        mean, log_std = (column[rows] for column in prepared)
-        radius = np.sqrt(-2 * np.log1p(-uniforms[:, : self._n_pairs]))
-        angle = 2 * np.pi * uniforms[:, self._n_pairs :]
-        pairs = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-        noise = pairs[:, : self.n_outputs].astype(np.float32)
-        return mean + np.exp(log_std) * noise, self._log_prob(noise, log_std)
-
-    def mode(self, prepared: Prepared, rows: Rows) -> Choice:
-        mean, log_std = (column[rows] for column in prepared)
-        return mean, self._log_prob(np.zeros_like(mean), log_std)
-
-    @staticmethod
-    def _log_prob(noise: FloatArray, log_std: FloatArray) -> FloatArray:
-        log_prob: FloatArray = -(0.5 * noise**2 + log_std + np.float32(HALF_LOG_2_PI)).sum(axis=1)
-        return log_prob
-
-
-@dataclass(frozen=True)
-class Mixed:
-    """Choices and numbers beside each other, independent of one another. Outputs and actions are
-    those of one part after another; an action is float32 [K], its choices too.
-
-    parts: the distributions. The log standard deviations [n_outputs] of choices are not read.
-    """
-
-    parts: tuple[Distribution, ...]
-    has_log_std = True
-    takes_masks: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        kinds = Categorical, MultiCategorical, DiagonalGaussian
-        if not all(isinstance(part, kinds) and part.n_outputs > 0 for part in self.parts):
-            raise ValueError(f"{self.parts!s:.200} are no choices and numbers")
-
-    def __str__(self) -> str:
-        return " x ".join(str(part) for part in self.parts)
-
-    @functools.cached_property
-    def n_outputs(self) -> int:
-        return sum(part.n_outputs for part in self.parts)
-
-    @functools.cached_property
-    def n_draws(self) -> int:
-        return sum(part.n_draws for part in self.parts)
-
-    @functools.cached_property
-    def outputs(self) -> list[slice]:
-        """The place of each part in the outputs."""
-        return _one_after_another([part.n_outputs for part in self.parts])
-
-    @functools.cached_property
-    def numbers(self) -> list[slice]:
-        """The place of each part in an action."""
-        return _one_after_another([width_of(part) for part in self.parts])
-
-    @functools.cached_property
-    def _draws(self) -> list[slice]:
-        return _one_after_another([part.n_draws for part in self.parts])
-
-    def of_part(self, n: int, action: Any) -> Any:
-        """Return the actions of a part, as it takes them, in actions [M, K]."""
-        return as_taken(self.parts[n], action[:, self.numbers[n]])
-
-    def prepare(self, outputs: FloatArray, log_std: FloatArray | None) -> Prepared:
-        """Return what the parts prepare, one after another."""
-        assert log_std is not None
-        placed = zip(self.parts, self.outputs, strict=True)
-        return tuple(
-            itertools.chain(*(part.prepare(outputs[:, of], log_std[of]) for part, of in placed))
-        )
-
-    def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
-        """Draw each part with uniform numbers of its own."""
-        parts = zip(self.parts, self._of_parts(prepared), self._draws, strict=True)
-        return self._joined([part.sample(of, rows, uniforms[:, at]) for part, of, at in parts])
-
-    def mode(self, prepared: Prepared, rows: Rows) -> Choice:
-        parts = zip(self.parts, self._of_parts(prepared), strict=True)
-        return self._joined([part.mode(of, rows) for part, of in parts])
-
-    def _of_parts(self, prepared: Prepared) -> list[Prepared]:
-        sizes = [3 * part.n_draws if part.takes_masks else 2 for part in self.parts]
-        return [prepared[of] for of in _one_after_another(sizes)]
-
-    @staticmethod
-    def _joined(choices: Sequence[Choice]) -> Choice:
-        actions, log_probs = zip(*choices, strict=True)
-        columns = [action.reshape(len(action), -1).astype(np.float32) for action in actions]
-        return np.concatenate(columns, axis=1), functools.reduce(np.add, log_probs)
-
-
-def _one_after_another(sizes: Sequence[int]) -> list[slice]:
-    ends = itertools.accumulate(sizes, initial=0)
-    return list(itertools.starmap(slice, itertools.pairwise(ends)))
-
-
-def width_of(distribution: Distribution) -> int:
-    """Return how many numbers an action has beside those of others."""
-    if isinstance(distribution, Mixed):
-        return sum(map(width_of, distribution.parts))
-    return distribution.n_draws if distribution.takes_masks else distribution.n_outputs
-
-
-def as_taken(distribution: Distribution, numbers: Any) -> Any:
-    """Return actions as a distribution takes them. numbers: [M, width_of], an array or a tensor."""
-    if isinstance(distribution, Categorical):
-        numbers = numbers[:, 0]
-    if not distribution.takes_masks:
-        return numbers
+def _as_integers(numbers: Any) -> Any:
     return numbers.astype(np.int64) if isinstance(numbers, np.ndarray) else numbers.long()
 
 
-@dataclass(frozen=True)
-class SquashedGaussian:
-    """Independent normal numbers, each squashed by tanh into its bounds.
+class Joint(Distribution):
+    """Distributions beside each other, independent of one another. Outputs, uniform numbers and the
+    numbers of an action are those of one part after another.
 
-    Outputs are the means of all numbers, and then their log standard deviations, which are clipped
-    to LOG_STD_LIMITS.
-
-    Haarnoja et al. 2018, "Soft Actor-Critic Algorithms and Applications", appendix C. Raises
-    ValueError for bounds that are not finite (as float32) or in the wrong order.
+    dtype: of actions. Equal parts make equal distributions of a kind.
     """
 
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    has_log_std = False
-    takes_masks: ClassVar[bool] = False
+    dtype: ClassVar[Any]
 
-    def __str__(self) -> str:
-        return f"actions of {len(self.low)} bounded numbers"
+    def __init__(self, parts: tuple[Distribution, ...]) -> None:
+        self.parts = parts
+        self.outputs, self.n_outputs = _places([part.n_outputs for part in parts])
+        self._numbers, self.n_numbers = _places([part.n_numbers for part in parts])
+        self._draws, self.n_draws = _places([part.n_draws for part in parts])
+        self._arrays, self.n_prepared = _places([part.n_prepared for part in parts])
 
-    def __post_init__(self) -> None:
-        low, high = (np.array(ends, np.float64) for ends in (self.low, self.high))
-        if low.ndim != 1 or not len(low) or low.shape != high.shape:
-            raise ValueError(f"{low.shape} and {high.shape} numbers are no bounds")
-        with np.errstate(over="ignore"):
-            ends = np.array([low, high, (high - low) / 2]).astype(np.float32)
-        for number, (least, most, half) in enumerate(ends.T.tolist()):
-            if not math.isfinite(least + most + half) or half <= 0:
-                raise ValueError(
-                    f"needs finite bounds of its actions, the lower below the upper: number "
-                    f"{number} has {least:g} to {most:g}"
-                )
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Joint) and (type(self), self.parts) == (type(other), other.parts)
 
-    @property
-    def n_outputs(self) -> int:
-        """Each number has two outputs."""
-        return 2 * len(self.low)
+    def __hash__(self) -> int:
+        return hash(self.parts)
 
-    @property
-    def n_draws(self) -> int:
-        """Squashed numbers take as many draws as normal numbers."""
-        return self._gaussian.n_draws
+    def of_part(self, n: int, action: Any) -> Any:
+        """Return the actions of a part, as it takes them, in actions [M, K]."""
+        return self.parts[n].taken(action[:, self._numbers[n]])
 
-    @property
-    def _gaussian(self) -> DiagonalGaussian:
-        return DiagonalGaussian(len(self.low))
-
-    @functools.cached_property
-    def middle(self) -> FloatArray:
-        """The middle of each number's bounds, float32 [K]."""
-        return ((np.array(self.high) + np.array(self.low)) / 2).astype(np.float32)
-
-    @functools.cached_property
-    def half_width(self) -> FloatArray:
-        """Half the distance between each number's bounds, float32 [K]."""
-        return ((np.array(self.high) - np.array(self.low)) / 2).astype(np.float32)
-
-    def normalised(self, action: Actions) -> FloatArray:
-        """Return actions [M, K] as numbers from -1 to 1."""
-        return ((action - self.middle) / self.half_width).astype(np.float32)
+    def _of_parts(self, outputs: Any, log_std: Any) -> list[tuple[Any, Any]]:
+        """Return the outputs of each part, and its log standard deviations if there are any."""
+        return [(outputs[:, at], None if log_std is None else log_std[at]) for at in self.outputs]
 
     def prepare(self, outputs: FloatArray, log_std: FloatArray | None = None) -> Prepared:
-        """Return means and log standard deviations before squashing, float32 [M, K] both."""
-        mean, log_std = np.split(outputs, 2, axis=1)
-        return mean, np.clip(log_std, *LOG_STD_LIMITS)
+        """Return what the parts prepare, one after another."""
+        prepared: list[NDArray[Any]] = []
+        for part, own in zip(self.parts, self._of_parts(outputs, log_std), strict=True):
+            prepared += part.prepare(*own)
+        return tuple(prepared)
 
     def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
-        return self._squashed(*self._gaussian.sample(prepared, rows, uniforms))
+        """Draw each part with uniform numbers of its own."""
+        placed = zip(self.parts, self._arrays, self._draws, strict=True)
+        return self._joined(
+            [part.sample(prepared[of], rows, uniforms[:, drawn]) for part, of, drawn in placed]
+        )
 
     def mode(self, prepared: Prepared, rows: Rows) -> Choice:
-        return self._squashed(*self._gaussian.mode(prepared, rows))
+        placed = zip(self.parts, self._arrays, strict=True)
+        return self._joined([part.mode(prepared[of], rows) for part, of in placed])
 
-    def _squashed(self, number: FloatArray, log_prob: FloatArray) -> Choice:
-        action = self.middle + self.half_width * np.tanh(number)
-        # log(1 - tanh(x)^2), which is log(0) in float32 where x is large.
-        log_slope = 2 * (math.log(2) - number - np.logaddexp(np.float32(0), -2 * number))
-        return action, log_prob - (np.log(self.half_width) + log_slope).sum(axis=1)
+    def _joined(self, choices: Sequence[Choice]) -> Choice:
+        actions, log_probs = zip(*choices, strict=True)
+        columns = [action.reshape(len(action), -1).astype(self.dtype) for action in actions]
+        # np.sum would add one row of many choices in another order than several rows.
+        return np.concatenate(columns, axis=1), functools.reduce(np.add, log_probs)
+
+    def log_prob_and_entropy(
+        self, outputs: Tensor, log_std: Tensor | None, row: Tensor | None, action: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        import torch
+
+        log_probs, entropies = [], []
+        for n, own in enumerate(self._of_parts(outputs, log_std)):
+            taken = self.of_part(n, action)
+            log_prob, entropy = self.parts[n].log_prob_and_entropy(*own, row, taken)
+            log_probs.append(log_prob)
+            entropies.append(entropy)
+        return torch.stack(log_probs).sum(dim=0), torch.stack(entropies).sum(dim=0)
+
+    def divergence(self, teacher: Outputs, student: Outputs) -> Tensor:
+        import torch
+
+        both = zip(self.parts, self._of_parts(*teacher), self._of_parts(*student), strict=True)
+        return torch.stack([part.divergence(one, other) for part, one, other in both]).sum(dim=0)
 
 
-LARGEST_BOUND = 1e30
-"""Float32 holds the middle, the half width and its inverse of bounds below this number."""
-LOG_STD_LIMITS = (-20.0, 2.0)
-HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
+class MultiCategorical(Joint):
+    """Several independent choices. sizes: the number of options of each choice."""
 
-Bounds: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
-"""The least and the greatest of each number of an action, infinite where there is no bound."""
+    dtype = np.int64
+    takes_masks = True
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        super().__init__(tuple(map(Categorical, sizes)))
+
+    def __str__(self) -> str:
+        return " x ".join(str(part.n_outputs) for part in self.parts) + " actions"
+
+    def to_plain(self) -> list[Any]:
+        return ["MultiCategorical", [part.n_outputs for part in self.parts]]
+
+    def taken(self, numbers: Any) -> Any:
+        return _as_integers(numbers)
 
 
-def to_plain(distribution: Distribution) -> list[Any]:
-    """Return a distribution's kind and sizes."""
-    if isinstance(distribution, MultiCategorical):
-        return ["MultiCategorical", [component.n_outputs for component in distribution.components]]
-    if isinstance(distribution, SquashedGaussian):
-        return ["SquashedGaussian", [list(distribution.low), list(distribution.high)]]
-    if isinstance(distribution, Mixed):
-        return ["Mixed", [to_plain(part) for part in distribution.parts]]
-    if isinstance(distribution, DiagonalGaussian) and (distribution.middle or distribution.low):
-        ends = distribution.middle, distribution.half_width, distribution.low, distribution.high
-        return ["ScaledGaussian", list(map(list, ends))]
-    return [type(distribution).__name__, distribution.n_outputs]
+def _places(sizes: Sequence[int]) -> tuple[list[slice], int]:
+    """Return where parts of these sizes stand one after another, and the sum of the sizes."""
+    ends = [0, *itertools.accumulate(sizes)]
+    return [slice(start, end) for start, end in itertools.pairwise(ends)], ends[-1]
 
 
 def from_plain(values: Sequence[Any]) -> Distribution:
     """Return the distribution that `to_plain` described. Raises KeyError for an unknown kind."""
-    kinds: dict[str, Any] = {
-        "Categorical": Categorical,
-        "MultiCategorical": MultiCategorical,
-        "DiagonalGaussian": DiagonalGaussian,
-        "ScaledGaussian": lambda ends: DiagonalGaussian(max(map(len, ends)), *map(tuple, ends)),
-        "SquashedGaussian": lambda bounds: SquashedGaussian(*map(tuple, bounds)),
-        "Mixed": lambda parts: Mixed(tuple(map(from_plain, parts))),
-    }
     kind, sizes = values
-    distribution: Distribution = kinds[kind](sizes)
-    return distribution
+    if kind == "Categorical":
+        return Categorical(sizes)
+    if kind == "MultiCategorical":
+        return MultiCategorical(sizes)
+    from workflow_rl.agents.policies.gaussians import OF_PLAIN
+
+    return OF_PLAIN[kind](sizes)
 
 
 def masked(outputs: FloatArray, mask: NDArray[Any]) -> FloatArray:

@@ -12,7 +12,7 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from workflow_rl.agents.policies.archive import read_archive, sealed
-from workflow_rl.agents.policies.distributions import Categorical, from_plain, to_plain
+from workflow_rl.agents.policies.distributions import Categorical, from_plain
 from workflow_rl.agents.policies.network import ACTIVATIONS
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.errors import UserError
@@ -96,6 +96,7 @@ def packed(policy: PolicyParameters) -> tuple[dict[str, Any], dict[str, Any]]:
     for name in _OPTIONAL:
         if (array := getattr(policy, name)) is not None:
             arrays[name] = array
+    actions = policy.distribution or Categorical(policy.described().n_outputs)
     settings = {
         "network": policy.network,
         "network_args": dict(policy.network_args),
@@ -104,7 +105,7 @@ def packed(policy: PolicyParameters) -> tuple[dict[str, Any], dict[str, Any]]:
         "sampled": policy.sampled,
         "layers": n_layers,
         "activation": policy.activation,
-        "distribution": to_plain(policy.distribution or Categorical(policy.described().n_outputs)),
+        "distribution": actions.to_plain(),
     }
     return settings, arrays
 

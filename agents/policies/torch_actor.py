@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from workflow_rl.agents.policies.distributions import (
     Categorical,
-    DiagonalGaussian,
     Distribution,
     FloatArray,
-    Mixed,
+    Joint,
     torch_masked,
 )
+from workflow_rl.agents.policies.gaussians import DiagonalGaussian
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 
 
@@ -51,7 +51,7 @@ class TorchActor(nn.Module):
         )
         self.limit = nn.Buffer(torch.tensor(network.limit))
         actions = parameters.distribution
-        self.has_numbers = isinstance(actions, DiagonalGaussian | Mixed)
+        self.has_numbers = actions is not None and actions.has_log_std
         placed = _placed(actions or Categorical(0))
         self.middle, self.half_width, self.low, self.high = map(nn.Buffer, torch.tensor(placed))
 
@@ -97,7 +97,7 @@ class SharedActor(nn.Module):
 def _placed(actions: Distribution) -> FloatArray:
     """Return the middle, the half width, the least and the greatest value of each output, float32
     [4, n_outputs]; 0, 1 and infinities where there are none."""
-    if isinstance(actions, Mixed):
+    if isinstance(actions, Joint):
         return np.concatenate(list(map(_placed, actions.parts)), axis=1)
     placed = np.tile(np.array([[0], [1], [-np.inf], [np.inf]], np.float32), actions.n_outputs)
     if isinstance(actions, DiagonalGaussian):

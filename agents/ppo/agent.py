@@ -18,19 +18,13 @@ from torch import Tensor
 from workflow_rl.agents import policy_from_checkpoint
 from workflow_rl.agents.algorithm import CopyMetrics, DivergedError, LearningAgent
 from workflow_rl.agents.policies.actor_critic import ActorCritic
-from workflow_rl.agents.policies.distributions import (
-    DiagonalGaussian,
-    Distribution,
-    Mixed,
-    to_plain,
-)
+from workflow_rl.agents.policies.distributions import Distribution, Joint
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import (
     PolicyParameters,
     likely_repeats,
     normalised_obs,
 )
-from workflow_rl.agents.policies.torch_distributions import divergence, log_prob_and_entropy
 from workflow_rl.agents.policies.torch_layers import set_threads
 from workflow_rl.agents.ppo.adam import FusedAdam
 from workflow_rl.agents.ppo.advantages import Estimator, gae, gae_with_vtrace
@@ -186,7 +180,7 @@ class PPOAgent(LearningAgent):
         if self.network.log_std is None:
             return math.nan
         std, whole = self.network.log_std.detach().exp(), self.distribution
-        if isinstance(whole, Mixed):
+        if isinstance(whole, Joint):
             placed = zip(whole.parts, whole.outputs, strict=True)
             std = torch.cat([std[of] for part, of in placed if part.has_log_std])
         return float(std.mean())
@@ -239,8 +233,8 @@ class PPOAgent(LearningAgent):
         """Add the gradients of copying. Returns the losses of the actor and the critic."""
         outputs, values = self.network(minibatch.obs)
         log_std = None if self.network.log_std is None else self.network.log_std.detach()
-        log_prob, _ = log_prob_and_entropy(
-            self.distribution, outputs, log_std, minibatch.row, minibatch.steps.action
+        log_prob, _ = self.distribution.log_prob_and_entropy(
+            outputs, log_std, minibatch.row, minibatch.steps.action
         )
         policy_loss = -(minibatch.steps.weight * log_prob).mean()
         critic_loss = self._critic_loss(minibatch, values)
@@ -390,8 +384,7 @@ class PPOAgent(LearningAgent):
         is_older = np.repeat(lag, [trajectory.length for trajectory in trajectories]) > 0
         if is_older.any():
             action = np.concatenate([trajectory.action for trajectory in trajectories])
-            now, _ = log_prob_and_entropy(
-                self.distribution,
+            now, _ = self.distribution.log_prob_and_entropy(
                 seen.computed(self.network.outputs),
                 self.network.log_std,
                 torch.from_numpy(acted).to(self.device),
@@ -459,8 +452,8 @@ class PPOAgent(LearningAgent):
         advantage = steps.advantage
         if self.config.normalise_advantage:
             advantage = normalised(advantage)
-        log_prob, entropy = log_prob_and_entropy(
-            self.distribution, outputs, self.network.log_std, minibatch.row, steps.action
+        log_prob, entropy = self.distribution.log_prob_and_entropy(
+            outputs, self.network.log_std, minibatch.row, steps.action
         )
         log_ratio = log_prob - steps.log_prob
         ratio = log_ratio.exp()
@@ -473,7 +466,7 @@ class PPOAgent(LearningAgent):
             of_steps = outputs if minibatch.row is None else outputs[minibatch.row]
             teacher = steps.taught, self.kept[0].log_std
             student = of_steps, self.network.log_std
-            apart = divergence(self.distribution, teacher, student).mean()
+            apart = self.distribution.divergence(teacher, student).mean()
             teacher_loss = annealed.teacher_coef * apart
             objective = objective + teacher_loss
         with torch.no_grad():
@@ -498,7 +491,7 @@ class PPOAgent(LearningAgent):
             "optimizer": self.optimizer.state_dict(),
             "policy_version": self.policy_version,
             "seed": self.seed,
-            "distribution": to_plain(self.distribution),
+            "distribution": self.distribution.to_plain(),
             "masked": self.network.masked,
         }
         if self.layout is not None:
@@ -567,12 +560,12 @@ def _require_finite(numbers: Mapping[str, Tensor]) -> None:
 
 def _agreement(distribution: Distribution, likeliest: Any, action: Any) -> float:
     """Return how much actions agree: see CopyMetrics."""
-    if isinstance(distribution, Mixed):
+    if distribution.takes_masks:
+        return float((likeliest == action).reshape(len(action), -1).all(axis=1).mean())
+    if isinstance(distribution, Joint):
         of = distribution.of_part
         return min(
             _agreement(part, of(n, likeliest), of(n, action))
             for n, part in enumerate(distribution.parts)
         )
-    if isinstance(distribution, DiagonalGaussian):
-        return explained_variance(torch.from_numpy(likeliest), torch.from_numpy(action))
-    return float((likeliest == action).reshape(len(action), -1).all(axis=1).mean())
+    return explained_variance(torch.from_numpy(likeliest), torch.from_numpy(action))

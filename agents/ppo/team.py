@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.agents.algorithm import CopyMetrics, LearningAgent
-from workflow_rl.agents.policies.distributions import Distribution, to_plain
+from workflow_rl.agents.policies.distributions import Distribution
 from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.agents.policy_from_checkpoint import (
     learner_state,
@@ -130,7 +130,7 @@ class TeamAgent(LearningAgent):
             },
             "learners": states,
             "team": self.layout.to_plain(),
-            "distribution": to_plain(self.distribution),
+            "distribution": self.distribution.to_plain(),
             "policy_version": self.policy_version,
             "seed": self.seed,
         }

@@ -11,7 +11,8 @@ import numpy as np
 
 from workflow_rl.agents.algorithm import DivergedError, LearningAgent, Metrics, Series
 from workflow_rl.agents.policies.actor_critic import ActorCritic
-from workflow_rl.agents.policies.distributions import Distribution, SquashedGaussian, to_plain
+from workflow_rl.agents.policies.distributions import Distribution
+from workflow_rl.agents.policies.gaussians import SquashedGaussian
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policy_from_checkpoint import require_distribution, saved_number
 from workflow_rl.agents.replay import ReplayBuffer, Transitions, transitions_of
@@ -150,7 +151,7 @@ class SACAgent(LearningAgent):
             "gradient_steps_made": self._gradient_steps_made,
             "policy_version": self.policy_version,
             "seed": self.seed,
-            "distribution": to_plain(self.distribution),
+            "distribution": self.distribution.to_plain(),
         }
         return copy.deepcopy(state)
 

@@ -15,13 +15,10 @@ import torch
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.actor_critic import ActorCritic
-from workflow_rl.agents.policies.distributions import (
+from workflow_rl.agents.policies.distributions import Actions, Categorical, Distribution, FloatArray
+from workflow_rl.agents.policies.gaussians import (
     HALF_LOG_2_PI,
     LOG_STD_LIMITS,
-    Actions,
-    Categorical,
-    Distribution,
-    FloatArray,
     SquashedGaussian,
 )
 from workflow_rl.agents.policies.mlp import MLP

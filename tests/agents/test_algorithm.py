@@ -14,9 +14,8 @@ from workflow_rl import plug_ins
 from workflow_rl.agents import algorithm as algorithms
 from workflow_rl.agents.algorithm import Algorithm, LearningAgent
 from workflow_rl.agents.policies.actor_critic import ActorCritic
-from workflow_rl.agents.policies.distributions import Categorical, to_plain
+from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from workflow_rl.agents.policies.torch_distributions import log_prob_and_entropy
 from workflow_rl.agents.policy_from_checkpoint import require_distribution
 from workflow_rl.agents.ppo.algorithm import PPO
 from workflow_rl.agents.ppo.batch import stack_obs
@@ -57,8 +56,8 @@ class ReinforceAgent(LearningAgent):
         action = torch.from_numpy(np.concatenate([t.action for t in trajectories]))
         to_go = np.concatenate([t.reward[::-1].cumsum()[::-1] for t in trajectories])
         for _ in range(self.config.passes):
-            log_prob, _ = log_prob_and_entropy(
-                self.distribution, self.network.actor(obs), None, None, action
+            log_prob, _ = self.distribution.log_prob_and_entropy(
+                self.network.actor(obs), None, None, action
             )
             loss = -(torch.from_numpy(to_go) * log_prob).mean()
             self.optimizer.zero_grad()
@@ -70,7 +69,7 @@ class ReinforceAgent(LearningAgent):
     def state_dict(self) -> dict[str, Any]:
         return {
             "network": {name: one.clone() for name, one in self.network.state_dict().items()},
-            "distribution": to_plain(self.distribution),
+            "distribution": self.distribution.to_plain(),
             "policy_version": self.policy_version,
             "seed": self.seed,
         }

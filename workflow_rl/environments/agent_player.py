@@ -123,7 +123,7 @@ class Agent:
         value = None if self._critic is None else float(self._critic(policy.obs)[0])
         distribution = policy.policy.distribution
         if isinstance(distribution, MultiCategorical):
-            parts = [probabilities(policy.outputs[:, part]) for part in distribution.slices]
+            parts = [probabilities(policy.outputs[:, part]) for part in distribution.outputs]
             return Decided(action, parts, value)
         if not isinstance(distribution, Categorical):
             return Decided(action, None, value)

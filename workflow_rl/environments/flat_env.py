@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.distributions import (
     Bounds,
     Categorical,
-    DiagonalGaussian,
     Distribution,
-    Mixed,
     MultiCategorical,
-    width_of,
 )
+from workflow_rl.agents.policies.gaussians import DiagonalGaussian, Mixed
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.action_mask import (
     MOST_OPTIONS,
@@ -414,7 +412,7 @@ def unflattener(space: spaces.Space[Any], is_batch: bool = False) -> Unflatten:
         parts: list[tuple[Unflatten, int | slice]] = []
         end = 0
         for part in inner_spaces(space):
-            begin, end = end, end + width_of(distribution_over(part))
+            begin, end = end, end + distribution_over(part).n_numbers
             chosen = begin if isinstance(part, spaces.Discrete) else slice(begin, end)
             parts.append((unflattener(part), chosen))
         if isinstance(space, spaces.Tuple):

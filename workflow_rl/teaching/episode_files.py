@@ -18,12 +18,10 @@ from workflow_rl.agents.policies.distributions import (
     Actions,
     Categorical,
     Distribution,
-    Mixed,
     MultiCategorical,
     from_plain,
-    to_plain,
-    width_of,
 )
+from workflow_rl.agents.policies.gaussians import Mixed
 from workflow_rl.agents.policies.policy_file import load_file, save_file
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.team import team_layout
@@ -58,7 +56,7 @@ def plain_spaces(spaces: Spaces) -> dict[str, Any]:
     team = None if spaces.team is None else spaces.team.to_plain()
     values = {
         "obs_dim": spaces.obs_dim,
-        "actions": to_plain(spaces.distribution),
+        "actions": spaces.distribution.to_plain(),
         "masked": spaces.masked,
         "privileged": spaces.privileged,
         "team": team and {name: value for name, value in team.items() if name != "entities"},
@@ -208,13 +206,13 @@ def _sizes(distribution: Distribution) -> NDArray[np.int64] | None:
     if isinstance(distribution, Categorical):
         return np.array([distribution.n_outputs])
     if isinstance(distribution, MultiCategorical):
-        return np.array([component.n_outputs for component in distribution.components])
+        return np.array([part.n_outputs for part in distribution.parts])
     return None
 
 
 def _shape_of(distribution: Distribution) -> tuple[int, ...]:
     """Return the shape of an action."""
-    return () if isinstance(distribution, Categorical) else (width_of(distribution),)
+    return () if isinstance(distribution, Categorical) else (distribution.n_numbers,)
 
 
 def what_is_wrong_with(action: Actions, distribution: Distribution) -> str | None:

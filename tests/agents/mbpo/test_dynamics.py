@@ -26,13 +26,8 @@ from workflow_rl.agents.mbpo.dynamics import (
     gaussian_loss,
     nearest,
 )
-from workflow_rl.agents.policies.distributions import (
-    Categorical,
-    DiagonalGaussian,
-    Distribution,
-    MultiCategorical,
-    SquashedGaussian,
-)
+from workflow_rl.agents.policies.distributions import Categorical, Distribution, MultiCategorical
+from workflow_rl.agents.policies.gaussians import DiagonalGaussian, SquashedGaussian
 from workflow_rl.agents.replay import Transitions
 
 SMALL = MBPOConfig(

@@ -12,19 +12,13 @@ from hypothesis import strategies as st
 
 from workflow_rl.agents.policies.distributions import (
     Categorical,
-    DiagonalGaussian,
     Distribution,
-    Mixed,
     MultiCategorical,
     Prepared,
-    SquashedGaussian,
-    from_plain,
-    to_plain,
-)
-from workflow_rl.agents.policies.torch_distributions import (
     categorical_entropy,
-    log_prob_and_entropy,
+    from_plain,
 )
+from workflow_rl.agents.policies.gaussians import DiagonalGaussian, Mixed, SquashedGaussian
 
 DISTRIBUTIONS: list[Distribution] = [
     Categorical(5),
@@ -59,8 +53,7 @@ def in_torch(
     distribution: Distribution, outputs: Any, action: Any, log_std: Any = None, row: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Log-probability and entropy on the learner's side."""
-    log_prob, entropy = log_prob_and_entropy(
-        distribution,
+    log_prob, entropy = distribution.log_prob_and_entropy(
         torch.as_tensor(outputs),
         None if log_std is None else torch.as_tensor(log_std),
         row if row is None else torch.as_tensor(row),
@@ -319,7 +312,7 @@ def test_numbers_that_are_no_bounds(bounds: Any) -> None:
     ids=lambda one: type(one).__name__,
 )
 def test_plain_values_make_an_equal_distribution_again(distribution: Distribution) -> None:
-    again = from_plain(json.loads(json.dumps(to_plain(distribution))))
+    again = from_plain(json.loads(json.dumps(distribution.to_plain())))
     assert type(again) is type(distribution)
     assert again == distribution
     assert hash(again) == hash(distribution)
@@ -382,7 +375,7 @@ def test_entropy_and_its_gradient_do_not_see_an_action_that_is_ruled_out() -> No
 
 def test_the_gradient_of_a_log_probability_is_finite_where_actions_are_ruled_out() -> None:
     leaf = torch.tensor([[1.0, -math.inf, 0.0]], requires_grad=True)
-    log_prob, entropy = log_prob_and_entropy(Categorical(3), leaf, None, None, torch.tensor([2]))
+    log_prob, entropy = Categorical(3).log_prob_and_entropy(leaf, None, None, torch.tensor([2]))
     (log_prob + entropy).sum().backward()
     assert leaf.grad is not None
     assert torch.isfinite(leaf.grad).all()

@@ -10,13 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workflow_rl.agents.policies.distributions import (
-    Categorical,
-    DiagonalGaussian,
-    Mixed,
-    MultiCategorical,
-)
-from workflow_rl.agents.policies.torch_distributions import divergence
+from workflow_rl.agents.policies.distributions import Categorical, MultiCategorical
+from workflow_rl.agents.policies.gaussians import DiagonalGaussian, Mixed
 
 HALVES, QUARTERS = [math.log(1 / 2), math.log(1 / 2)], [math.log(1 / 4), math.log(3 / 4)]
 APART = 0.5 * math.log(2) + 0.5 * math.log(2 / 3)
@@ -24,20 +19,20 @@ APART = 0.5 * math.log(2) + 0.5 * math.log(2 / 3)
 
 def test_of_choices_by_hand() -> None:
     teacher, student = torch.tensor([HALVES, QUARTERS]), torch.tensor([QUARTERS, QUARTERS])
-    found = divergence(Categorical(2), (teacher, None), (student, None))
+    found = Categorical(2).divergence((teacher, None), (student, None))
     assert found.tolist() == pytest.approx([APART, 0.0], abs=1e-6)
 
 
 def test_of_several_choices_it_is_the_sum() -> None:
     teacher, student = torch.tensor([HALVES + QUARTERS]), torch.tensor([QUARTERS + QUARTERS])
-    found = divergence(MultiCategorical((2, 2)), (teacher, None), (student, None))
+    found = MultiCategorical((2, 2)).divergence((teacher, None), (student, None))
     assert found.tolist() == pytest.approx([APART])
 
 
 def test_of_choices_and_numbers_it_is_the_sum() -> None:
     mixed, log_std = Mixed((Categorical(2), DiagonalGaussian(1))), torch.tensor([9.0, 9.0, 0.0])
     teacher, student = torch.tensor([[*HALVES, 0.0]]), torch.tensor([[*QUARTERS, 2.0]])
-    found = divergence(mixed, (teacher, log_std), (student, log_std))
+    found = mixed.divergence((teacher, log_std), (student, log_std))
     assert found.tolist() == pytest.approx([APART + 0.5 * 2**2])
 
 
@@ -45,7 +40,7 @@ def test_what_a_mask_rules_out_adds_nothing_and_has_no_gradient() -> None:
     teacher = torch.tensor([[*HALVES, -math.inf]])
     student = torch.tensor([[*QUARTERS, 5.0]], requires_grad=True)
     masked = student.masked_fill(torch.tensor([[False, False, True]]), -math.inf)
-    found = divergence(Categorical(3), (teacher, None), (masked, None))
+    found = Categorical(3).divergence((teacher, None), (masked, None))
     assert found.tolist() == pytest.approx([APART])
     found.sum().backward()
     assert student.grad is not None
@@ -57,7 +52,7 @@ def test_of_numbers_by_hand() -> None:
     teacher = torch.tensor([[0.0]]), torch.tensor([0.0])
     student = torch.tensor([[1.0]]), torch.tensor([math.log(2)])
     for distribution in (DiagonalGaussian(1), DiagonalGaussian(1, (3.0,), (7.0,))):
-        found = divergence(distribution, teacher, student)
+        found = distribution.divergence(teacher, student)
         assert found.tolist() == pytest.approx([math.log(2) + (1 + 1) / (2 * 4) - 0.5])
 
 
@@ -68,5 +63,5 @@ def test_it_is_nothing_between_equals_and_positive_otherwise(seed: int) -> None:
     deviations = [torch.from_numpy(draw.normal(size=4).astype(np.float32)) for _ in range(2)]
     for distribution in (Categorical(4), MultiCategorical((2, 2)), DiagonalGaussian(4)):
         one, other = zip(outputs, deviations, strict=True)
-        assert (divergence(distribution, one, other) > 0).all()
-        assert divergence(distribution, one, one).numpy() == pytest.approx(0, abs=1e-5)
+        assert (distribution.divergence(one, other) > 0).all()
+        assert distribution.divergence(one, one).numpy() == pytest.approx(0, abs=1e-5)

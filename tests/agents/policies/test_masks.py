@@ -10,15 +10,14 @@ import torch
 
 from workflow_rl.agents.policies.distributions import (
     Categorical,
-    DiagonalGaussian,
     MultiCategorical,
     masked,
     torch_masked,
 )
+from workflow_rl.agents.policies.gaussians import DiagonalGaussian
 from workflow_rl.agents.policies.mlp import MLP
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.agents.policies.torch_actor import TorchActor
-from workflow_rl.agents.policies.torch_distributions import log_prob_and_entropy
 from workflow_rl.agents.ppo.losses import approximate_kl
 
 # Probabilities 1/2, 1/4, 1/8, 1/8. Without the first action: 1/2, 1/4, 1/4.
@@ -41,8 +40,7 @@ def test_an_impossible_action_is_never_taken_and_the_others_share_its_probabilit
 
 def test_the_learner_sees_the_same_probabilities() -> None:
     outputs = torch.tensor(LOGITS, requires_grad=True)
-    log_prob, entropy = log_prob_and_entropy(
-        Categorical(4),
+    log_prob, entropy = Categorical(4).log_prob_and_entropy(
         torch_masked(outputs, torch.tensor(MASK)),
         None,
         torch.tensor([0, 0]),
@@ -55,8 +53,8 @@ def test_the_learner_sees_the_same_probabilities() -> None:
     assert outputs.grad is not None
     assert outputs.grad[0].tolist() == pytest.approx([0, 0.5, -0.25, -0.25])
     outputs.grad = None
-    log_prob, entropy = log_prob_and_entropy(
-        Categorical(4), torch_masked(outputs, torch.tensor(MASK)), None, None, torch.tensor([1])
+    log_prob, entropy = Categorical(4).log_prob_and_entropy(
+        torch_masked(outputs, torch.tensor(MASK)), None, None, torch.tensor([1])
     )
     entropy.sum().backward()
     # dH/dx = -p (log p + H)
@@ -70,8 +68,8 @@ def test_the_divergence_between_two_masked_policies() -> None:
     row = torch.zeros(4, dtype=torch.int64)
     after = torch.tensor(np.log(np.array([[9, 1, 2, 1]], np.float32)))
     old, new = (
-        log_prob_and_entropy(
-            Categorical(4), torch_masked(one, torch.tensor(MASK)), None, row, action
+        Categorical(4).log_prob_and_entropy(
+            torch_masked(one, torch.tensor(MASK)), None, row, action
         )[0]
         for one in (torch.tensor(LOGITS), after)
     )
@@ -89,8 +87,7 @@ def test_each_choice_of_several_has_its_own_mask() -> None:
     assert log_prob.tolist() == pytest.approx([math.log(3 / 4 * 2 / 3)])
     drawn, _ = both.sample(prepared, np.zeros(2, np.int64), np.array([[0.1, 0.1], [0.3, 0.34]]))
     assert drawn.tolist() == [[0, 0], [1, 2]]
-    in_torch, entropy = log_prob_and_entropy(
-        both,
+    in_torch, entropy = both.log_prob_and_entropy(
         torch_masked(torch.tensor(outputs), torch.tensor(mask)),
         None,
         None,

@@ -14,14 +14,11 @@ from hypothesis import strategies as st
 from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import (
     Categorical,
-    DiagonalGaussian,
     Distribution,
-    Mixed,
     MultiCategorical,
-    as_taken,
     from_plain,
-    to_plain,
 )
+from workflow_rl.agents.policies.gaussians import DiagonalGaussian, Mixed
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.agents.policies.torch_actor import TorchActor
 from workflow_rl.environments.flat_env import distribution_over, unflattener
@@ -65,7 +62,7 @@ def likeliest(distribution: Distribution, outputs: np.ndarray) -> np.ndarray:
         parts = zip(distribution.parts, distribution.outputs, strict=True)
         return np.concatenate([likeliest(part, outputs[:, of]) for part, of in parts], axis=1)
     if isinstance(distribution, MultiCategorical):
-        return np.stack([outputs[:, of].argmax(axis=1) for of in distribution.slices], axis=1)
+        return np.stack([outputs[:, of].argmax(axis=1) for of in distribution.outputs], axis=1)
     if isinstance(distribution, Categorical):
         return outputs.argmax(axis=1)[:, None]
     return outputs
@@ -79,7 +76,7 @@ def exported(policy: PolicyParameters, obs: np.ndarray) -> np.ndarray:
 
 def policy_for(space: spaces.Space[Any]) -> PolicyParameters:
     """A policy as its file holds it."""
-    distribution = from_plain(to_plain(distribution_over(space)))
+    distribution = from_plain(distribution_over(space).to_plain())
     policy = ActorCritic(3, distribution, (8,), "tanh", seed=1).policy_parameters()
     return policy._replace(weights=(*policy.weights[:-1], policy.weights[-1] * 100))
 
@@ -90,7 +87,7 @@ def test_an_exported_network_stays_in_the_space_of_its_actions(space: spaces.Spa
     distribution, make = distribution_over(space), unflattener(space)
     ours, _ = NumpyPolicy(policy, greedy=True).act_batch(FAR, [])
     theirs = likeliest(distribution, exported(policy, FAR))
-    for action, numbers in zip(ours, as_taken(distribution, theirs), strict=True):
+    for action, numbers in zip(ours, distribution.taken(theirs), strict=True):
         if isinstance(space, spaces.Box) and space.dtype.kind == "f":
             assert space.contains(np.asarray(numbers, space.dtype)), numbers
         wanted, made = (spaces.flatten(space, make(of)) for of in (action, numbers))

@@ -13,15 +13,9 @@ import torch
 from gymnasium import spaces
 
 from tests.any_envs import TargetEnv
-from workflow_rl.agents.policies.distributions import (
-    Categorical,
-    DiagonalGaussian,
-    Distribution,
-    Mixed,
-    MultiCategorical,
-)
+from workflow_rl.agents.policies.distributions import Categorical, Distribution, MultiCategorical
+from workflow_rl.agents.policies.gaussians import DiagonalGaussian, Mixed
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters, normalised_obs
-from workflow_rl.agents.policies.torch_distributions import log_prob_and_entropy
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.batch import stack_obs
 from workflow_rl.agents.ppo.config import PPOConfig
@@ -113,8 +107,7 @@ def test_actor_and_learner_give_the_same_log_probabilities() -> None:
     rows = normalised_obs(stack_obs(trajectories)[0], parameters.obs_mean, parameters.obs_scale)
     assert np.abs(rows).max() < 4, "or else the statistics are not those of these observations"
     with torch.no_grad():
-        log_prob, _ = log_prob_and_entropy(
-            agent.distribution,
+        log_prob, _ = agent.distribution.log_prob_and_entropy(
             agent.network.actor(torch.from_numpy(rows)),
             agent.network.log_std,
             None,

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workflow_rl.agents.policies.torch_distributions import categorical_entropy
+from workflow_rl.agents.policies.distributions import categorical_entropy
 from workflow_rl.agents.ppo.losses import (
     approximate_kl,
     clip_fraction,

@@ -12,7 +12,8 @@ from click.testing import CliRunner, Result
 from gymnasium import spaces
 
 from workflow_rl.agents.policies.actor_critic import ActorCritic
-from workflow_rl.agents.policies.distributions import Categorical, DiagonalGaussian
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.policies.gaussians import DiagonalGaussian
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.agents.policies.policy_file import load_policy, save_policy
 from workflow_rl.agents.policies.torch_actor import TorchActor

@@ -1,13 +1,15 @@
-"""Advantages of an episode: generalised advantage estimation, and V-trace."""
+"""Advantages: generalised advantage estimation, and V-trace."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from workflow_rl.agents.trajectory import FloatArray
+from workflow_rl.agents.settings import ConfigError
+from workflow_rl.agents.trajectory import FloatArray, Trajectory
 
 
 class ValuedEpisodes(NamedTuple):
@@ -116,3 +118,64 @@ def _errors(
     """Return the temporal-difference errors, as `reward`."""
     next_value = np.append(value[1:], np.broadcast_to(bootstrap_value, (1, *value.shape[1:])), 0)
     return reward + discount * next_value - value
+
+
+class Estimates(NamedTuple):
+    """The advantages and the critic's targets of several trajectories' steps, float32 [B]."""
+
+    advantage: NDArray[np.float32]
+    return_: NDArray[np.float32]
+
+
+def estimate_advantages(
+    trajectories: Sequence[Trajectory],
+    value: FloatArray,
+    last_value: FloatArray,
+    discount: float,
+    gae_lambda: float,
+    scaled: Callable[[FloatArray], FloatArray] = lambda reward: reward,
+    ratio: FloatArray | None = None,
+    estimate: Estimator = gae,
+) -> Estimates:
+    """Return estimates for the steps of trajectories, computed episode by episode.
+
+    value: [B], and last_value: [N], the critic's estimates of the observations acted on and of each
+    episode's last observation, in units of scaled reward. scaled: scales rewards [B].
+    ratio: [B], the present policy's probabilities over those of the policy that acted; None if they
+    are the same. Raises ConfigError if `estimate` gives what is no estimate.
+    """
+    lengths = np.array([trajectory.length for trajectory in trajectories])
+    ends = np.cumsum(lengths)
+    assert len(value) == ends[-1]
+    advantage, return_ = np.empty_like(value), np.empty_like(value)
+    reward = scaled(np.concatenate([trajectory.reward for trajectory in trajectories]))
+    terminated = [trajectory.terminated for trajectory in trajectories]
+    bootstrap = np.where(terminated, 0.0, last_value)
+    ratio = np.ones_like(value) if ratio is None else ratio
+    over = np.full_like(value, discount)
+    if trajectories[0].durations is not None:
+        durations: list[Any] = [trajectory.durations for trajectory in trajectories]
+        over = discount ** np.concatenate(durations)
+    for length in np.unique(lengths):
+        # Episodes of one length together: a loop of Python over all steps takes as long as a
+        # gradient step.
+        alike = np.flatnonzero(lengths == length)
+        steps = ends[alike] - length + np.arange(length)[:, None]
+        episodes = ValuedEpisodes(
+            reward[steps], value[steps], bootstrap[alike], over[steps], gae_lambda, ratio[steps]
+        )
+        advantage[steps], return_[steps] = _checked(estimate(episodes), steps.shape)
+    return Estimates(advantage.astype(np.float32), return_.astype(np.float32))
+
+
+def _checked(estimated: Any, shape: tuple[int, ...]) -> Any:
+    """Return advantages and targets. NumPy would stretch arrays of other shapes."""
+    shapes = [np.shape(part) for part in estimated] if isinstance(estimated, tuple) else None
+    if shapes != [shape, shape]:
+        found = f"a {type(estimated).__name__}" if shapes is None else f"shapes {shapes}"
+        raise ConfigError(
+            "algorithm",
+            f"its estimator of advantages must return two arrays, advantages and targets, of shape "
+            f"{shape} each, and returns {found}",
+        )
+    return estimated

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from workflow_rl.agents import policy_from_checkpoint
-from workflow_rl.agents.algorithm import CopyMetrics, DivergedError, LearningAgent
+from workflow_rl.agents.algorithm import CopyMetrics, LearningAgent
 from workflow_rl.agents.policies.actor_critic import ActorCritic
-from workflow_rl.agents.policies.distributions import Distribution, Joint
+from workflow_rl.agents.policies.distributions import Joint
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import (
     PolicyParameters,
@@ -27,36 +27,48 @@ from workflow_rl.agents.policies.numpy_policy import (
 )
 from workflow_rl.agents.policies.torch_layers import set_threads
 from workflow_rl.agents.ppo.adam import FusedAdam
-from workflow_rl.agents.ppo.advantages import Estimator, gae, gae_with_vtrace
-from workflow_rl.agents.ppo.batch import distinct_rows, make_batch, stack_obs
+from workflow_rl.agents.ppo.advantages import (
+    Estimator,
+    estimate_advantages,
+    gae,
+    gae_with_vtrace,
+)
 from workflow_rl.agents.ppo.config import Annealed, PPOConfig, PPOMetrics
 from workflow_rl.agents.ppo.losses import (
     approximate_kl,
     clip_fraction,
     clipped_policy_loss,
-    copy_weights,
     effective_share,
     explained_variance,
     normalised,
+    require_finite,
     value_loss,
 )
 from workflow_rl.agents.ppo.minibatches import (
     Minibatch,
     RolloutObs,
     TensorBatch,
+    distinct_rows,
+    stack_obs,
 )
-from workflow_rl.agents.ppo.running_statistics import ReturnScale, RunningMoments
 from workflow_rl.agents.trajectory import Trajectory
 
 if TYPE_CHECKING:
+    from workflow_rl.agents.ppo.running_statistics import ReturnScale, RunningMoments
     from workflow_rl.agents.ppo.sequences import RolloutSequences
+    from workflow_rl.agents.spaces import Spaces
 
 PolicyLoss: TypeAlias = Callable[[Tensor, Tensor, float], Tensor]
 ValueLoss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-COPY_LEARNING_RATE = 3e-3
-"""A run's own learning rate may be far too small for the few steps of copying."""
-COPY_MINIBATCHES = 100
-"""Minibatches in an epoch of copying, which needs many steps of the optimizer."""
+OF_MINIBATCHES = (
+    "policy_loss",
+    "value_loss",
+    "entropy",
+    "approx_kl",
+    "clip_fraction",
+    "teacher_loss",
+)
+"""The metrics that are means over minibatches."""
 
 
 class PPOAgent(LearningAgent):
@@ -72,8 +84,7 @@ class PPOAgent(LearningAgent):
     advantages and of the critic's targets, see `advantages.Estimator`; by default what the setting
     `correction` asks for. Assign other functions of the same arguments to learn with your own.
 
-    n_further: numbers that the critic alone sees: see `ActorCritic`. layout: what the environment
-    declares for this kind of network: see `Network.declared`.
+    layout: what the environment declares for this kind of network: see `Network.declared`.
 
     kept: the networks and the `obs_moments` as they were when the agent had copied its teacher, if
     a loss towards this copy is asked for: kickstarting (Schmitt et al. 2018, arXiv 1803.03835) with
@@ -90,46 +101,52 @@ class PPOAgent(LearningAgent):
     def __init__(
         self,
         config: PPOConfig,
-        obs_dim: int,
-        distribution: Distribution,
+        spaces: Spaces,
         seed: int,
         device: str = "cpu",
         two_threads: bool = False,
-        masked: bool = False,
-        n_further: int = 0,
-        layout: Any = None,
     ) -> None:
         self.config = config
         self.seed = seed
         self.two_threads = two_threads and not config.shared_trunk
         self.device = torch.device(device)
         self.policy_version = 0
-        self.distribution = distribution
+        self.distribution = spaces.distribution
         kind, args = NETWORKS[config.network], dict(config.network_args)
-        self.layout = kind.known_of(layout) if kind.declared else None
-        if self.layout is not None:
+        self.layout: Any = None
+        if kind.declared:
+            self.layout = kind.known_of(getattr(spaces, kind.declared))
             args["layout"] = self.layout.to_plain()
         self.network = ActorCritic(
-            obs_dim,
-            distribution,
+            spaces.obs_dim,
+            spaces.distribution,
             config.hidden_sizes,
             config.activation,
             seed,
             config.log_std_init,
             config.network,
             args,
-            masked,
-            n_further,
+            spaces.masked,
+            spaces.privileged,
             config.shared_trunk,
         ).to(self.device)
-        shown = obs_dim + n_further, self.network.critic_network.alike
-        is_normalised = config.normalise_obs and (shown[1] is None or bool((shown[1] >= 0).any()))
-        self.obs_moments = RunningMoments(*shown) if is_normalised else None
-        self.return_scale = ReturnScale(config.discount) if config.normalise_returns else None
+        self.obs_moments: RunningMoments | None = None
+        self.return_scale: ReturnScale | None = None
+        if config.normalise_obs or config.normalise_returns:
+            self._begin_statistics()
         self.kept: tuple[ActorCritic, RunningMoments | None] | None = None
         self.optimizer = FusedAdam(self.network.parameters(), config.learning_rate, eps=1e-5)
         if config.correction == "vtrace" and type(self).advantages is PPOAgent.advantages:
             self.advantages = gae_with_vtrace
+
+    def _begin_statistics(self) -> None:
+        from workflow_rl.agents.ppo.running_statistics import ReturnScale, RunningMoments
+
+        seen = self.network.critic_network
+        if self.config.normalise_obs and (seen.alike is None or (seen.alike >= 0).any()):
+            self.obs_moments = RunningMoments(seen.n_inputs, seen.alike)
+        if self.config.normalise_returns:
+            self.return_scale = ReturnScale(self.config.discount)
 
     def policy_parameters(self) -> PolicyParameters:
         """Return a NumPy copy of the actor at the present `policy_version`."""
@@ -164,16 +181,20 @@ class PPOAgent(LearningAgent):
         valid = list(itertools.compress(trajectories, is_valid))
         if self.return_scale is not None:
             self.return_scale.update(trajectories)
-        nothing = [*[math.nan] * 6, 0.0, *[math.nan] * 3, 0]
-        learned = self._learn(valid, annealed) if valid else nothing
+        learned = self._learn(valid, annealed) if valid else {}
         if self.obs_moments is not None:
             # Only now: the policy that acted normalised them with the earlier statistics.
-            self.obs_moments.update(self._numbers(trajectories))
+            self.obs_moments.update(self.normalised_numbers(trajectories))
         self.policy_version += 1
-        mean_lag = float(np.average(lag, weights=n_steps))
-        lags = (int(lag.min()), mean_lag, int(lag.max()))
-        of_rollout = learning_rate, *lags, 1 - valid_fraction
-        return PPOMetrics._make([*learned[:6], *of_rollout, *learned[6:], self._action_std()])
+        return PPOMetrics(
+            **learned,
+            learning_rate=learning_rate,
+            policy_lag_min=int(lag.min()),
+            policy_lag_mean=float(np.average(lag, weights=n_steps)),
+            policy_lag_max=int(lag.max()),
+            stale_fraction=1 - valid_fraction,
+            action_std=self._action_std(),
+        )
 
     def _action_std(self) -> float:
         """Return the mean standard deviation of an action's numbers; NaN if it has none."""
@@ -185,7 +206,7 @@ class PPOAgent(LearningAgent):
             std = torch.cat([std[of] for part, of in placed if part.has_log_std])
         return float(std.mean())
 
-    def _numbers(self, trajectories: Sequence[Trajectory]) -> np.ndarray:
+    def normalised_numbers(self, trajectories: Sequence[Trajectory]) -> np.ndarray:
         """Return the numbers of the observations that are normalised, without masks."""
         assert self.obs_moments is not None
         n_inputs = len(self.obs_moments.mean)
@@ -194,34 +215,10 @@ class PPOAgent(LearningAgent):
     def copy(
         self, taught: Sequence[Trajectory], held_out: Sequence[Trajectory], epochs: int
     ) -> Iterator[CopyMetrics]:
-        """See LearningAgent. The critic learns the discounted returns.
+        from workflow_rl.agents.ppo.copying import copied
 
-        The deviation of continuous actions stays: a teacher without chance would shrink it to 0.
-        """
-        config = self.config
-        if self.return_scale is not None:
-            self.return_scale.update(taught)
-            self.return_scale.forget_episodes()
-        if self.obs_moments is not None:
-            self.obs_moments.update(self._numbers(taught))
-        optimizer = FusedAdam(self.network.parameters(), COPY_LEARNING_RATE, eps=1e-5)
-        n_steps = sum(trajectory.length for trajectory in taught)
-        size = min(config.minibatch_size, math.ceil(n_steps / COPY_MINIBATCHES))
-        shuffle = np.random.default_rng([self.seed, COPY_MINIBATCHES, 0])
-        for epoch in range(epochs):
-            seen, batch, _ = self._make_batch(taught, of_returns=True)
-            if config.teacher_beta and epoch:  # The critic knows nothing before.
-                advantage = self._make_batch(taught)[1].advantage
-                batch = batch._replace(weight=copy_weights(advantage, config.teacher_beta))
-            losses = []
-            n_minibatches = math.ceil(len(batch.action) / size)
-            for minibatch in seen.minibatches(batch, n_minibatches, False, shuffle):
-                optimizer.zero_grad()
-                losses.append(self._copy_minibatch(minibatch))
-                optimizer.step()
-            policy_loss, critic_loss = torch.stack(losses).mean(dim=0).tolist()
-            yield CopyMetrics(policy_loss, critic_loss, self._agreement(held_out))
-        if config.teacher_coef:
+        yield from copied(self, taught, held_out, epochs)
+        if self.config.teacher_coef:
             self._keep()
 
     def _keep(self) -> tuple[ActorCritic, RunningMoments | None]:
@@ -229,42 +226,12 @@ class PPOAgent(LearningAgent):
         network.requires_grad_(False)
         return network, moments
 
-    def _copy_minibatch(self, minibatch: Minibatch) -> Tensor:
-        """Add the gradients of copying. Returns the losses of the actor and the critic."""
-        outputs, values = self.network(minibatch.obs)
-        log_std = None if self.network.log_std is None else self.network.log_std.detach()
-        log_prob, _ = self.distribution.log_prob_and_entropy(
-            outputs, log_std, minibatch.row, minibatch.steps.action
-        )
-        policy_loss = -(minibatch.steps.weight * log_prob).mean()
-        critic_loss = self._critic_loss(minibatch, values)
-        _require_finite({"policy's loss": policy_loss, "value's loss": critic_loss})
-        (policy_loss + self.config.value_coef * critic_loss).backward()
-        for parameters in self.network.parts().values():
-            torch.nn.utils.clip_grad_norm_(parameters, self.config.max_grad_norm)
-        return torch.stack([policy_loss, critic_loss]).detach()
-
-    @torch.no_grad()
-    def _agreement(self, trajectories: Sequence[Trajectory]) -> float:
-        """Return how often the likeliest actions are those of trajectories: see CopyMetrics."""
-        if not trajectories:
-            return math.nan
-        seen, acted, _ = self._seen(trajectories)
-        outputs = seen.computed(self.network.outputs).cpu().numpy()
-        log_std = self.network.log_std
-        prepared = self.distribution.prepare(
-            outputs, None if log_std is None else log_std.cpu().numpy()
-        )
-        likeliest, _ = self.distribution.mode(prepared, acted)
-        action = np.concatenate([trajectory.action for trajectory in trajectories])
-        return _agreement(self.distribution, likeliest, action)
-
-    def _learn(self, trajectories: Sequence[Trajectory], annealed: Annealed) -> list[float]:
-        """Learn in epochs. Returns the first six metrics, and those from teacher_loss on."""
+    def _learn(self, trajectories: Sequence[Trajectory], annealed: Annealed) -> dict[str, Any]:
+        """Learn in epochs. Returns the metrics of what was learned, by name."""
         config = self.config
         self.optimizer.learning_rate = annealed.learning_rate
         taught = annealed.teacher_coef > 0
-        obs, batch, effective = self._make_batch(trajectories, with_teacher=taught)
+        obs, batch, effective = self.make_batch(trajectories, with_teacher=taught)
         shuffle = np.random.default_rng([self.seed, self.policy_version])
         history: list[tuple[Tensor, ...]] = []
         norms: list[dict[str, float]] = []
@@ -281,13 +248,20 @@ class PPOAgent(LearningAgent):
                 if not of_step:
                     break
                 norms.append(of_step)
-        *means, taught_loss = torch.stack([torch.stack(row) for row in history]).mean(0).tolist()
-        explained = explained_variance(batch.value, batch.return_)
-        of_parts = [[of[part] for of in norms if part in of] for part in ("policy", "value")]
-        mean_norms = [float(np.mean(of)) if of else math.nan for of in of_parts]
-        return [*means, explained, taught_loss, effective, *mean_norms, len(norms)]
+        means = torch.stack([torch.stack(row) for row in history]).mean(0).tolist()
+        mean_norms = {
+            f"{part}_gradient_norm": float(np.mean([of_step[part] for of_step in norms]))
+            for part in (norms[0] if norms else ())
+        }
+        return {
+            **dict(zip(OF_MINIBATCHES, means, strict=True)),
+            **mean_norms,
+            "explained_variance": explained_variance(batch.value, batch.return_),
+            "effective_share": effective,
+            "gradient_steps": len(norms),
+        }
 
-    def _seen(
+    def seen(
         self, trajectories: Sequence[Trajectory], moments: RunningMoments | None = None
     ) -> tuple[RolloutObs | RolloutSequences, np.ndarray, np.ndarray]:
         """Return the observations, the rows of them that were acted on [B], and the last ones.
@@ -309,7 +283,7 @@ class PPOAgent(LearningAgent):
         return seen, obs_index[: len(obs)], obs_index[len(obs) :]
 
     def _on_device(self, rows: np.ndarray, moments: RunningMoments | None = None) -> Tensor:
-        """Return observations as the networks see them. moments: see `_seen`."""
+        """Return observations as the networks see them. moments: see `seen`."""
         moments = moments or self.obs_moments
         takes_bytes = self.network.critic_network.takes_bytes and rows.dtype == np.uint8
         if moments is not None or not takes_bytes:
@@ -321,7 +295,7 @@ class PPOAgent(LearningAgent):
         return torch.from_numpy(rows).to(self.device)
 
     @torch.no_grad()
-    def _make_batch(
+    def make_batch(
         self,
         trajectories: Sequence[Trajectory],
         of_returns: bool = False,
@@ -332,13 +306,14 @@ class PPOAgent(LearningAgent):
         of_returns: whether the critic's targets are the returns, whoever estimates them.
         with_teacher: whether to compute `TensorBatch.taught`, if there is a copy of a teacher.
         """
-        seen, acted, last = self._seen(trajectories)
-        value = seen.computed(self.network.values).cpu().numpy().astype(np.float64)
         config = self.config
-        log_prob_now = self._log_prob_now(seen, acted, trajectories)
-        log_prob_then = np.concatenate([trajectory.log_prob for trajectory in trajectories])
-        ratio = np.exp(log_prob_now.astype(np.float64) - log_prob_then)
-        batch = make_batch(
+        seen, acted, last = self.seen(trajectories)
+        value = seen.computed(self.network.values).cpu().numpy().astype(np.float64)
+        action = np.concatenate([trajectory.action for trajectory in trajectories])
+        log_prob = np.concatenate([trajectory.log_prob for trajectory in trajectories])
+        log_prob_now = self._log_prob_now(seen, acted, action, log_prob, trajectories)
+        ratio = np.exp(log_prob_now.astype(np.float64) - log_prob)
+        advantage, return_ = estimate_advantages(
             trajectories,
             value[acted],
             value[last],
@@ -348,18 +323,19 @@ class PPOAgent(LearningAgent):
             ratio,
             gae if of_returns else self.advantages,
         )
-        weight = np.ones_like(log_prob_then)
+        weight = np.ones_like(log_prob)
         if config.decoupled_clip:
             # Around the policy that acted, most of the gradient would be clipped away: the update
             # before has moved the policy to the edge of the clip range already.
-            batch = batch._replace(log_prob=log_prob_now)
+            log_prob = log_prob_now
             weight = np.minimum(ratio, 1).astype(np.float32)
         taught = np.zeros((len(acted), 0), np.float32)
         if with_teacher and self.kept is not None:
             network, moments = self.kept
-            by_teacher = seen if moments is None else self._seen(trajectories, moments)[0]
+            by_teacher = seen if moments is None else self.seen(trajectories, moments)[0]
             taught = by_teacher.computed(network.outputs).cpu().numpy()[acted]
-        columns = (acted, *batch, weight, taught)
+        own_value = value[acted].astype(np.float32)
+        columns = (acted, action, log_prob, own_value, advantage, return_, weight, taught)
         tensors = (torch.from_numpy(column).to(self.device) for column in columns)
         return seen, TensorBatch(*tensors), effective_share(ratio)
 
@@ -373,25 +349,26 @@ class PPOAgent(LearningAgent):
         self,
         seen: RolloutObs | RolloutSequences,
         acted: np.ndarray,
+        action: np.ndarray,
+        log_prob: np.ndarray,
         trajectories: Sequence[Trajectory],
     ) -> np.ndarray:
         """Return log-probabilities of the actions under the present policy, float32 [B].
 
-        Steps of the present policy keep the recorded ones: torch and NumPy round differently.
+        log_prob: the recorded ones. Steps of the present policy keep them: torch and NumPy round
+        differently.
         """
-        log_prob = np.concatenate([trajectory.log_prob for trajectory in trajectories])
         lag = [self.policy_version - trajectory.policy_version for trajectory in trajectories]
         is_older = np.repeat(lag, [trajectory.length for trajectory in trajectories]) > 0
-        if is_older.any():
-            action = np.concatenate([trajectory.action for trajectory in trajectories])
-            now, _ = self.distribution.log_prob_and_entropy(
-                seen.computed(self.network.outputs),
-                self.network.log_std,
-                torch.from_numpy(acted).to(self.device),
-                torch.from_numpy(action).to(self.device),
-            )
-            log_prob = np.where(is_older, now.cpu().numpy(), log_prob)
-        return log_prob
+        if not is_older.any():
+            return log_prob
+        now, _ = self.distribution.log_prob_and_entropy(
+            seen.computed(self.network.outputs),
+            self.network.log_std,
+            torch.from_numpy(acted).to(self.device),
+            torch.from_numpy(action).to(self.device),
+        )
+        return np.where(is_older, now.cpu().numpy(), log_prob)
 
     def _helper(self) -> AbstractContextManager[Executor | None]:
         if not self.two_threads:
@@ -413,7 +390,7 @@ class PPOAgent(LearningAgent):
         if config.shared_trunk:
             outputs, values = self.network(minibatch.obs)
             objective, *metrics = self._policy_losses(minibatch, annealed, outputs)
-            critic_loss = self._critic_loss(minibatch, values)
+            critic_loss = self.critic_loss(minibatch, values)
             (objective + config.value_coef * critic_loss).backward()
             critic_loss = critic_loss.detach()
         elif helper is None:
@@ -425,13 +402,13 @@ class PPOAgent(LearningAgent):
             critic_loss = learned.result()
         policy_loss, entropy, kl, *others = metrics
         told = policy_loss, critic_loss, entropy, kl, *others
-        _require_finite({"policy's loss": policy_loss, "value's loss": critic_loss})
+        require_finite({"policy's loss": policy_loss, "value's loss": critic_loss})
         if config.target_kl is not None and kl > 1.5 * config.target_kl:
             return told, {}
         norms = {}
         for name, parameters in self.network.parts().items():
             norm = torch.nn.utils.clip_grad_norm_(parameters, config.max_grad_norm)
-            _require_finite({f"{name}'s gradient": norm})
+            require_finite({f"{name}'s gradient": norm})
             norms[name] = float(norm)
         self.optimizer.step()
         return told, norms
@@ -477,11 +454,11 @@ class PPOAgent(LearningAgent):
 
     def _learn_values(self, minibatch: Minibatch) -> Tensor:
         """Add the critic's gradients. Returns its loss."""
-        loss = self._critic_loss(minibatch, self.network.values(minibatch.obs))
+        loss = self.critic_loss(minibatch, self.network.values(minibatch.obs))
         (self.config.value_coef * loss).backward()
         return loss.detach()
 
-    def _critic_loss(self, minibatch: Minibatch, values: Tensor) -> Tensor:
+    def critic_loss(self, minibatch: Minibatch, values: Tensor) -> Tensor:
         of_steps = values if minibatch.row is None else values[minibatch.row]
         return self.value_loss(of_steps, minibatch.steps.return_)
 
@@ -549,23 +526,3 @@ class PPOAgent(LearningAgent):
         self.network.load_state_dict(state["network"])
         for name, statistics in self._statistics().items():
             statistics.load_state_dict(state[name])
-
-
-def _require_finite(numbers: Mapping[str, Tensor]) -> None:
-    """Raises DivergedError for NaN or infinity, before a step makes every weight NaN."""
-    for name, number in numbers.items():
-        if not math.isfinite(number.item()):
-            raise DivergedError(f"the {name} is {number.item()}")
-
-
-def _agreement(distribution: Distribution, likeliest: Any, action: Any) -> float:
-    """Return how much actions agree: see CopyMetrics."""
-    if distribution.takes_masks:
-        return float((likeliest == action).reshape(len(action), -1).all(axis=1).mean())
-    if isinstance(distribution, Joint):
-        of = distribution.of_part
-        return min(
-            _agreement(part, of(n, likeliest), of(n, action))
-            for n, part in enumerate(distribution.parts)
-        )
-    return explained_variance(torch.from_numpy(likeliest), torch.from_numpy(action))

@@ -65,25 +65,13 @@ class PPO(Algorithm):
         two_threads = threads > 1 and device == "cpu"
         if two_threads:
             set_threads(threads // 2)  # The actor and the critic have half of them each.
-        distribution = self.distribution(spaces, settings)
+        self.distribution(spaces, settings)  # Says what this algorithm cannot learn.
         if spaces.team is not None:
             from workflow_rl.agents.ppo.team import TeamAgent
 
             policies = _policies(settings, spaces.team)
-            return TeamAgent(
-                settings, spaces.team, policies, distribution, seed, device, two_threads
-            )
-        return PPOAgent(
-            settings,
-            spaces.obs_dim,
-            distribution,
-            seed,
-            device,
-            two_threads,
-            spaces.masked,
-            spaces.privileged,
-            getattr(spaces, NETWORKS[settings.network].declared, None),
-        )
+            return TeamAgent(settings, spaces, policies, seed, device, two_threads)
+        return PPOAgent(settings, spaces, seed, device, two_threads)
 
     def metrics_of(self, settings: Settings, spaces: Spaces) -> tuple[str, ...]:
         """See Algorithm. A team of several policies has some of the fields for each policy too."""

@@ -172,19 +172,19 @@ class PPOMetrics(NamedTuple):
     which bounds are -1 and 1; NaN of choices alone.
     """
 
-    policy_loss: float
-    value_loss: float
-    entropy: float
-    approx_kl: float
-    clip_fraction: float
-    explained_variance: float
-    learning_rate: float
-    policy_lag_min: int
-    policy_lag_mean: float
-    policy_lag_max: int
-    stale_fraction: float
+    policy_loss: float = math.nan
+    value_loss: float = math.nan
+    entropy: float = math.nan
+    approx_kl: float = math.nan
+    clip_fraction: float = math.nan
+    explained_variance: float = math.nan
+    learning_rate: float = math.nan
+    policy_lag_min: int = 0
+    policy_lag_mean: float = 0.0
+    policy_lag_max: int = 0
+    stale_fraction: float = 0.0
     teacher_loss: float = 0.0
-    effective_share: float = 1.0
+    effective_share: float = math.nan
     policy_gradient_norm: float = math.nan
     value_gradient_norm: float = math.nan
     gradient_steps: int = 0

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from workflow_rl.agents.algorithm import DivergedError
 
 
 def normalised(advantage: Tensor) -> Tensor:
@@ -64,3 +69,10 @@ def explained_variance(value: Tensor, return_: Tensor) -> float:
     if return_.min() == return_.max():
         return float("nan")
     return float(1 - (return_ - value).var(correction=0) / return_.var(correction=0))
+
+
+def require_finite(numbers: Mapping[str, Tensor]) -> None:
+    """Raises DivergedError for NaN or infinity, before a step makes every weight NaN."""
+    for name, number in numbers.items():
+        if not math.isfinite(number.item()):
+            raise DivergedError(f"the {name} is {number.item()}")

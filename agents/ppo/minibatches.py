@@ -1,16 +1,16 @@
-"""A rollout's batch on the learner's device, and its minibatches."""
+"""A rollout as one flat batch on the learner's device, and its minibatches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from workflow_rl.agents.ppo.batch import whole_observations
+from workflow_rl.agents.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.torch_memory import Packed
@@ -21,10 +21,12 @@ MOST_NUMBERS = 2**26
 
 
 class TensorBatch(NamedTuple):
-    """A Batch, or a minibatch of it, on the learner's device.
+    """The steps of several trajectories, `B` in all, in the order of the trajectories, or a
+    minibatch of them, on the learner's device.
 
     obs_index: int64 [B], the row of RolloutObs that each step saw. action: [B] or [B, K]; log_prob,
     value, advantage, return_: float32 [B]. log_prob is of the policy that the clip range is around.
+    return_ is the critic's target.
     weight: float32 [B], a factor on the advantage in the policy's loss: how much less likely the
     action has become since it was taken, at most 1 (Hilton et al. 2021, "Batch size-invariance for
     policy optimization", equation 2). taught: float32 [B, n_outputs], what the copy of a teacher
@@ -48,6 +50,54 @@ class TensorBatch(NamedTuple):
         """Return these steps."""
         index = self.on_device(rows)
         return TensorBatch._make(column[index] for column in self)
+
+
+def stack_obs(trajectories: Sequence[Trajectory]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the observations acted on [B, D] and the last ones [N, D], in the env's dtype."""
+    obs = np.concatenate([trajectory.obs for trajectory in trajectories])
+    return obs, np.stack([trajectory.last_obs for trajectory in trajectories])
+
+
+def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the distinct rows [U, D] of `rows` [B, D], and the index [B] with
+    `distinct[index] == rows`.
+
+    Rows are compared bit for bit. The order of the distinct rows follows from their content.
+    """
+    rows = np.ascontiguousarray(rows)
+    keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))[:, 0].tolist()
+    # A dict hashes each row once: np.unique would compare every row with a dozen others.
+    where = {key: n for n, key in enumerate(keys)}
+    place = {key: n for n, key in enumerate(sorted(where))}
+    index = np.fromiter(map(place.__getitem__, keys), np.int64, len(keys))
+    return rows[[where[key] for key in place]], index
+
+
+def in_parts(
+    sizes: NDArray[np.int64], n_parts: int, shuffle: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Divide things of these sizes [N] at random into at most `n_parts` parts of nearly the same
+    size in all. Returns the things of each part."""
+    order = shuffle.permutation(len(sizes))
+    middles = np.cumsum(sizes[order]) - sizes[order] / 2
+    targets = sizes.sum() * np.arange(1, n_parts) / n_parts
+    return [part for part in np.split(order, np.searchsorted(middles, targets)) if len(part)]
+
+
+def whole_observations(
+    obs_index: NDArray[np.int64], n_parts: int, shuffle: np.random.Generator
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
+    """Divide steps at random into parts of about the same size, without dividing an observation.
+
+    obs_index: [B], the observation of each step. Yields for every part its steps [M], their
+    distinct observations [U], and the place of each step's observation among these [M].
+    """
+    by_obs = np.argsort(obs_index, kind="stable")
+    distinct, first, count = np.unique(obs_index[by_obs], return_index=True, return_counts=True)
+    for part in in_parts(count, n_parts, shuffle):
+        row = np.repeat(np.arange(len(part)), count[part])
+        within = np.arange(len(row)) - np.repeat(np.cumsum(count[part]) - count[part], count[part])
+        yield by_obs[first[part][row] + within], distinct[part], row
 
 
 Compute: TypeAlias = "Callable[[Tensor | Packed], Tensor]"

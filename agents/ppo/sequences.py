@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from workflow_rl.agents.policies.torch_memory import Packed
-from workflow_rl.agents.ppo.batch import in_parts
-from workflow_rl.agents.ppo.minibatches import Compute, Minibatch, TensorBatch
+from workflow_rl.agents.ppo.minibatches import Compute, Minibatch, TensorBatch, in_parts
 from workflow_rl.agents.trajectory import Trajectory
 
 

@@ -7,14 +7,12 @@ own observation beside the state, as in section 5.2 there.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from workflow_rl.agents.algorithm import CopyMetrics, LearningAgent
-from workflow_rl.agents.policies.distributions import Distribution
 from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.agents.policy_from_checkpoint import (
     learner_state,
@@ -23,6 +21,7 @@ from workflow_rl.agents.policy_from_checkpoint import (
 )
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig, PPOMetrics, TeamMetrics
+from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.team import PolicyMap, TeamLayout, split, team_layout
 from workflow_rl.agents.trajectory import Trajectory
 
@@ -53,28 +52,24 @@ class TeamAgent(LearningAgent):
     def __init__(
         self,
         config: PPOConfig,
-        layout: TeamLayout,
+        spaces: Spaces,
         policies: PolicyMap,
-        distribution: Distribution,
         seed: int,
         device: str,
         two_threads: bool,
     ) -> None:
         self.policy_version = 0
-        self.distribution = distribution
-        self.seed, self.layout, self.policies = seed, layout, policies
+        assert spaces.team is not None
+        self.layout, self.distribution = spaces.team, spaces.distribution
+        self.seed, self.policies = seed, policies
         self._discount, self._central = config.discount, config.critic == "central"
         self.learners = {
             name: PPOAgent(
                 config,
-                layout.n_seen_by(of[0], of),
-                layout.distribution(of[0]),
+                _spaces(self.layout, of, self._central),
                 int(np.random.SeedSequence([seed, n]).generate_state(1)[0]),
                 device,
                 two_threads,
-                layout.masked and layout.distribution(of[0]).takes_masks,
-                self._central * layout.central_size,
-                layout.entities_seen_by(of[0], of),
             )
             for n, (name, of) in enumerate(policies.items())
         }
@@ -155,12 +150,23 @@ class TeamAgent(LearningAgent):
             raise ValueError("its policies are others")
 
 
+def _spaces(layout: TeamLayout, agents: Sequence[int], is_central: bool) -> Spaces:
+    """Return what the policy of these agents is made for."""
+    first, distribution = agents[0], layout.distribution(agents[0])
+    return Spaces(
+        layout.n_seen_by(first, agents),
+        distribution,
+        masked=layout.masked and distribution.takes_masks,
+        entities=layout.entities_seen_by(first, agents),
+        privileged=layout.central_size if is_central else 0,
+    )
+
+
 def _mean(metrics: Sequence[PPOMetrics], weights: Sequence[int]) -> PPOMetrics:
     """Return the means over policies, but the least and the greatest lag, and the sum of the
     gradient steps."""
     if not metrics:
-        lags, norms = (0, 0.0, 0, 0.0), (math.nan, math.nan)
-        return PPOMetrics._make([*[math.nan] * 7, *lags, 0.0, math.nan, *norms, 0, math.nan])
+        return PPOMetrics()
     means = PPOMetrics._make(np.average(np.array(metrics, float), 0, weights).tolist())
     return means._replace(
         gradient_steps=sum(policy.gradient_steps for policy in metrics),

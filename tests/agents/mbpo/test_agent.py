@@ -19,6 +19,7 @@ from workflow_rl.agents.policies.gaussians import DiagonalGaussian
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
+from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 
 MBPO = MBPOConfig(
@@ -384,12 +385,12 @@ def test_numbers_of_gradient_steps_that_there_cannot_be(n_steps: Any) -> None:
 
 def test_it_takes_the_weights_of_an_agent_that_learned_by_ppo() -> None:
     ppo_config = PPOConfig(hidden_sizes=(16,), activation="relu")
-    ppo = PPOAgent(ppo_config, 2, Categorical(2), seed=3)
+    ppo = PPOAgent(ppo_config, Spaces(2, Categorical(2)), seed=3)
     one = agent()
     one.load_policy(ppo.state_dict())
     assert plain(one.state_dict()["network"]) == plain(ppo.state_dict()["network"])
     with pytest.raises(ValueError, match="actions"):
-        one.load_policy(PPOAgent(ppo_config, 2, Categorical(3), seed=3).state_dict())
+        one.load_policy(PPOAgent(ppo_config, Spaces(2, Categorical(3)), seed=3).state_dict())
 
 
 def test_other_actions_are_refused() -> None:

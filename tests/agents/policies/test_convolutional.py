@@ -21,6 +21,7 @@ from workflow_rl.agents.policy_from_checkpoint import saved_critic, saved_policy
 from workflow_rl.agents.ppo import minibatches
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
+from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.errors import UserError
 
@@ -40,7 +41,7 @@ def network_of(layout: ImageLayout, **args: Any) -> CNN:
 def agent_of(layout: ImageLayout, **settings: Any) -> PPOAgent:
     settings = {"hidden_sizes": (8,), "minibatch_size": 8, "epochs": 2, **settings}
     config = PPOConfig(network="cnn", **settings)
-    return PPOAgent(config, layout.n_inputs, Categorical(3), 1, layout=layout)
+    return PPOAgent(config, Spaces(layout.n_inputs, Categorical(3), images=layout), 1)
 
 
 def bytes_of(layout: ImageLayout, n: int = 5) -> Any:

@@ -183,7 +183,7 @@ def test_fixed_edges_are_nothing_to_a_network_that_knows_none() -> None:
     tables = {"features": [[0], [1]], "actions": [[0, 0], [0, 1]]}
     plain, joined = EntityLayout(2, tables), EntityLayout(2, {**tables, "edges": {"a": [[0, 1]]}})
     agents = [
-        PPOAgent(PPOConfig(network="entities"), 2, Categorical(2), 0, layout=layout)
+        PPOAgent(PPOConfig(network="entities"), Spaces(2, Categorical(2), entities=layout), 0)
         for layout in (plain, joined)
     ]
     agents[1].load_state_dict(agents[0].state_dict())

@@ -17,6 +17,7 @@ from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
+from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.env_batch import SerialEnvs
@@ -50,11 +51,11 @@ TRAJECTORIES = [
 def example_agent(config: PPOConfig = CONFIG, seed: int = 0, **changes: Any) -> PPOAgent:
     """An agent for the observations and actions of `example_trajectory`."""
     config = config.changed(**changes)
-    return PPOAgent(config, obs_dim=6, distribution=Categorical(4), seed=seed)
+    return PPOAgent(config, Spaces(6, Categorical(4)), seed)
 
 
 def counting_agent(config: PPOConfig = CONFIG, **changes: Any) -> PPOAgent:
-    return PPOAgent(config.changed(**changes), OBS_DIM, Categorical(N_ACTIONS), seed=0)
+    return PPOAgent(config.changed(**changes), Spaces(OBS_DIM, Categorical(N_ACTIONS)), seed=0)
 
 
 def collect(

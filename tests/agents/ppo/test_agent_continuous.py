@@ -17,8 +17,9 @@ from workflow_rl.agents.policies.distributions import Categorical, Distribution,
 from workflow_rl.agents.policies.gaussians import DiagonalGaussian, Mixed
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters, normalised_obs
 from workflow_rl.agents.ppo.agent import PPOAgent
-from workflow_rl.agents.ppo.batch import stack_obs
 from workflow_rl.agents.ppo.config import PPOConfig
+from workflow_rl.agents.ppo.minibatches import stack_obs
+from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import SerialEnvs
@@ -41,7 +42,7 @@ CONFIG = PPOConfig(
 
 def example_agent(distribution: Distribution | None = None, **changes: Any) -> PPOAgent:
     config = CONFIG.changed(**changes)
-    return PPOAgent(config, 2, distribution or DiagonalGaussian(2), seed=0)
+    return PPOAgent(config, Spaces(2, distribution or DiagonalGaussian(2)), seed=0)
 
 
 def collect(agent: PPOAgent, numbers: Sequence[int], **env_args: Any) -> list[Trajectory]:
@@ -148,7 +149,7 @@ def test_observations_far_out_are_clipped() -> None:
 
 def test_going_on_from_a_saved_state_gives_the_same_bits() -> None:
     agent = trained_agent()
-    again = PPOAgent(CONFIG, 2, DiagonalGaussian(2), seed=9)
+    again = PPOAgent(CONFIG, Spaces(2, DiagonalGaussian(2)), seed=9)
     again.load_state_dict(as_saved(agent))
     assert everything(again) == everything(agent)
     assert again.policy_version == 2
@@ -159,7 +160,7 @@ def test_going_on_from_a_saved_state_gives_the_same_bits() -> None:
 
 def test_a_warm_start_takes_weights_and_statistics_alone() -> None:
     agent = trained_agent()
-    warm = PPOAgent(CONFIG, 2, DiagonalGaussian(2), seed=9)
+    warm = PPOAgent(CONFIG, Spaces(2, DiagonalGaussian(2)), seed=9)
     warm.load_policy(as_saved(agent))
     assert everything(warm) == everything(agent)
     assert (warm.policy_version, warm.seed) == (0, 9)
@@ -291,7 +292,7 @@ def test_going_on_after_so_many_actions_draws_what_having_acted_them_would_have(
 def test_the_standard_deviation_of_an_action_is_told(
     distribution: Distribution, log_std: Any, expected: float
 ) -> None:
-    agent = PPOAgent(CONFIG.changed(learning_rate=1e-9), 2, distribution, seed=0)
+    agent = PPOAgent(CONFIG.changed(learning_rate=1e-9), Spaces(2, distribution), seed=0)
     if log_std is not None:
         assert agent.network.log_std is not None
         agent.network.log_std.data = torch.tensor(log_std, dtype=torch.float32)

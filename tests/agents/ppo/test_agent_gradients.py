@@ -27,8 +27,9 @@ from tests.agents.ppo.small_agents import (
     weights,
 )
 from tests.tiny_envs import CountingEnv
-from workflow_rl.agents.ppo.batch import make_batch, stack_obs
+from workflow_rl.agents.ppo.advantages import estimate_advantages
 from workflow_rl.agents.ppo.config import PPOMetrics
+from workflow_rl.agents.ppo.minibatches import stack_obs
 
 
 def test_metrics_of_off_policy_steps_by_hand() -> None:
@@ -57,6 +58,7 @@ def test_metrics_of_off_policy_steps_by_hand() -> None:
         stale_fraction=0.0,
         policy_gradient_norm=0.0,
         value_gradient_norm=0.5 * 3 * math.sqrt(1 + float((hidden**2).sum())),
+        effective_share=1.0,
         gradient_steps=1,
     )
     assert tuple(metrics) == pytest.approx(tuple(expected), rel=1e-3, nan_ok=True)
@@ -71,7 +73,7 @@ def test_the_gradient_at_ratio_1_is_the_policy_gradient() -> None:
     logits, value = agent.network(obs)
     with torch.no_grad():
         last_value = agent.network.critic(last_obs).squeeze(-1)
-    batch = make_batch(
+    batch = estimate_advantages(
         trajectories,
         value.detach().double().numpy(),
         last_value.double().numpy(),
@@ -81,7 +83,7 @@ def test_the_gradient_at_ratio_1_is_the_policy_gradient() -> None:
     )
     advantage = torch.from_numpy((batch.advantage - batch.advantage.mean()) / batch.advantage.std())
     policy = torch.distributions.Categorical(logits=logits)
-    log_prob = policy.log_prob(torch.from_numpy(batch.action))
+    log_prob = policy.log_prob(torch.from_numpy(np.concatenate([t.action for t in trajectories])))
     squared_error = (value - torch.from_numpy(batch.return_)) ** 2
     loss = (
         -(advantage * log_prob).mean()

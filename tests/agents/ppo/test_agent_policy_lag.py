@@ -23,9 +23,9 @@ from tests.agents.ppo.small_agents import (
     weights,
 )
 from tests.tiny_envs import CountingEnv
-from workflow_rl.agents.ppo.advantages import gae_with_vtrace
+from workflow_rl.agents.ppo.advantages import estimate_advantages, gae_with_vtrace
 from workflow_rl.agents.ppo.agent import PPOAgent
-from workflow_rl.agents.ppo.batch import make_batch, stack_obs
+from workflow_rl.agents.ppo.minibatches import stack_obs
 from workflow_rl.agents.trajectory import Trajectory
 
 
@@ -65,13 +65,13 @@ def test_vtrace_takes_each_steps_own_ratio() -> None:
             for rows in (obs, last_obs)
         )
     ratio = np.tile(np.exp(log_ratios), 4)
-    expected = make_batch(
+    expected = estimate_advantages(
         acted, value, last_value, 0.99, 0.95, ratio=ratio, estimate=gae_with_vtrace
     )
-    _, batch, _ = agent._make_batch(acted)
+    _, batch, _ = agent.make_batch(acted)
     np.testing.assert_allclose(batch.advantage, expected.advantage, atol=1e-5)
     np.testing.assert_allclose(batch.return_, expected.return_, atol=1e-5)
-    uncorrected = make_batch(acted, value, last_value, 0.99, 0.95)
+    uncorrected = estimate_advantages(acted, value, last_value, 0.99, 0.95)
     assert np.abs(expected.return_ - uncorrected.return_).max() > 0.1
 
 

@@ -12,6 +12,7 @@ import torch
 from tests.agents.ppo.small_agents import CONFIG, TRAJECTORIES, example_agent, weights
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.ppo.agent import PPOAgent
+from workflow_rl.agents.spaces import Spaces
 from workflow_rl.runs.checkpoint_file import read_values, write_values
 
 
@@ -86,7 +87,7 @@ def test_a_state_of_another_shape_is_refused(
     obs_dim: int, n_actions: int, hidden_sizes: tuple[int, ...]
 ) -> None:
     config = CONFIG.changed(hidden_sizes=hidden_sizes)
-    other = PPOAgent(config, obs_dim, Categorical(n_actions), seed=0)
+    other = PPOAgent(config, Spaces(obs_dim, Categorical(n_actions)), seed=0)
     with pytest.raises(
         (RuntimeError, ValueError), match=r"size mismatch|Unexpected key|this run has"
     ):

@@ -30,6 +30,7 @@ from tests.tiny_envs import CountingEnv, MatchingEnv
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.minibatches import Minibatch, RolloutObs
+from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 
 
@@ -161,7 +162,7 @@ def test_the_agent_learns_to_match_or_to_avoid_as_it_is_rewarded(
 ) -> None:
     env = MatchingEnv(n_choices=4, length=16, match_reward=match_reward)
     config = CONFIG.changed(learning_rate=0.01, minibatch_size=64, epochs=4)
-    agent = PPOAgent(config, obs_dim=4, distribution=Categorical(4), seed=0)
+    agent = PPOAgent(config, Spaces(4, Categorical(4)), seed=0)
     n_updates, episodes = 30, 16
 
     def mean_return(trajectories: list[Trajectory]) -> float:
@@ -193,7 +194,7 @@ def test_the_second_thread_sums_as_the_first_does() -> None:
         last_obs=random.normal(size=3000).astype(np.float32),
     )
     config = CONFIG.changed(activation="relu", hidden_sizes=(64, 64))
-    one, two = (PPOAgent(config, 3000, Categorical(4), seed=0) for _ in range(2))
+    one, two = (PPOAgent(config, Spaces(3000, Categorical(4)), seed=0) for _ in range(2))
     two.two_threads = True
     assert one.update([wide], 0.0) == two.update([wide], 0.0)
     assert weights(one) == weights(two)

@@ -4,18 +4,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agents.examples import example_trajectory
-from workflow_rl.agents.ppo.advantages import generalized_advantages
-from workflow_rl.agents.ppo.batch import (
-    Batch,
-    distinct_rows,
-    make_batch,
-    stack_obs,
-    whole_observations,
+from tests.agents.ppo.small_agents import example_agent
+from workflow_rl.agents.ppo.advantages import (
+    Estimates,
+    estimate_advantages,
+    generalized_advantages,
 )
+from workflow_rl.agents.ppo.minibatches import distinct_rows, stack_obs, whole_observations
 from workflow_rl.agents.trajectory import Trajectory
 
 REWARD = np.array([1.0, 2.0, 3.0])
@@ -34,8 +34,8 @@ def episodes(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, float]:
     return np.array(reward), np.array(value), draw(numbers)
 
 
-def batch_of(trajectories: list[Trajectory], **changes: Any) -> Batch:
-    """A batch whose values differ from step to step; discount 0.9 and lambda 0.8."""
+def batch_of(trajectories: list[Trajectory], **changes: Any) -> Estimates:
+    """Estimates of values that differ from step to step; discount 0.9 and lambda 0.8."""
     obs, last_obs = stack_obs(trajectories)
     arguments: dict[str, Any] = {
         "value": np.sin(np.arange(len(obs), dtype=np.float64)),
@@ -43,7 +43,7 @@ def batch_of(trajectories: list[Trajectory], **changes: Any) -> Batch:
         "discount": 0.9,
         "gae_lambda": 0.8,
     }
-    return make_batch(trajectories, **(arguments | changes))
+    return estimate_advantages(trajectories, **(arguments | changes))
 
 
 def test_advantages_of_a_truncated_episode_by_hand() -> None:
@@ -140,7 +140,6 @@ def test_only_a_truncated_episode_is_bootstrapped(terminated: bool, advantage: l
     )
     assert batch.advantage.tolist() == advantage
     assert batch.return_.tolist() == (np.array(advantage) + VALUE).tolist()
-    assert batch.value.tolist() == VALUE.tolist()
 
 
 def test_an_episode_that_is_terminated_and_truncated_at_once_is_not_bootstrapped() -> None:
@@ -168,12 +167,13 @@ def test_each_episode_is_bootstrapped_with_its_own_last_value() -> None:
 def test_a_batch_holds_the_steps_in_the_order_of_the_trajectories() -> None:
     first, second = example_trajectory([1, 2, 3], seed=1), example_trajectory([4, 5], seed=2)
     second = second._replace(log_prob=np.array([-0.5, -0.25], np.float32))
-    batch = batch_of([first, second])
+    _, batch, _ = example_agent().make_batch([first, second])
     assert batch.action.tolist() == [*first.action.tolist(), *second.action.tolist()]
     assert batch.log_prob.tolist() == [*first.log_prob.tolist(), -0.5, -0.25]
-    assert batch.action.dtype == np.int64
+    assert batch.action.dtype == torch.int64
     for name in ("log_prob", "value", "advantage", "return_"):
-        assert getattr(batch, name).dtype == np.float32, name
+        assert getattr(batch, name).dtype == torch.float32, name
+        assert len(getattr(batch, name)) == 5, name
 
 
 @given(

@@ -15,6 +15,7 @@ from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.ppo.sequences import in_time_order, stack_sequences
+from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.player import Player, play_episodes
 from workflow_rl.environments.env_batch import SerialEnvs
@@ -25,7 +26,7 @@ MEMORIES = ["gru", "lstm", "frame-stack"]
 
 def agent_of(network: str, n_inputs: int, n_actions: int, **settings: Any) -> PPOAgent:
     config = PPOConfig(network=network, **{"hidden_sizes": (8, 8), **settings})  # type: ignore[arg-type]
-    return PPOAgent(config, n_inputs, Categorical(n_actions), seed=1)
+    return PPOAgent(config, Spaces(n_inputs, Categorical(n_actions)), seed=1)
 
 
 def test_sequences_lie_one_after_another_and_run_in_the_order_of_time() -> None:
@@ -73,7 +74,7 @@ def test_the_learner_finds_the_probabilities_that_the_actor_had(
         burn_in = agent.network.actor_network.burn_in
         assert before == [min(one.steps_before, burn_in) for one in some]
         assert max(before) > 2
-    seen, acted, _ = agent._seen(some)
+    seen, acted, _ = agent.seen(some)
     with torch.no_grad():
         outputs = seen.computed(agent.network.outputs)[acted]
     action = torch.tensor(np.concatenate([one.action for one in some]))

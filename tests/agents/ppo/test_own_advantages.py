@@ -154,5 +154,5 @@ def test_a_subclass_gives_its_estimator_as_it_gives_its_losses() -> None:
     class Own(PPOAgent):
         advantages = staticmethod(own_gae)
 
-    made = Own(CONFIG, 2, Categorical(2), seed=0)
+    made = Own(CONFIG, Spaces(2, Categorical(2)), seed=0)
     assert made.advantages is own_gae

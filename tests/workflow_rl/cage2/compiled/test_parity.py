@@ -15,6 +15,7 @@ from tests.workflow_rl.cage2.lock_step import BLUE_AGENTS, LockStep
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.cage.commands.parity import parity
+from workflow_rl.agents.spaces import Spaces
 from workflow_rl.cage.comparison import comparisons
 from workflow_rl.cage2.agent.scripted import ScriptedAgent, ScriptedBlue, make_blue_agent
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
@@ -226,7 +227,7 @@ def test_differences_in_other_processes_are_reported() -> None:
 
 def test_a_trained_agent_plays_as_well(tmp_path: Path) -> None:
     config = TrainConfig("async", n_envs=2)
-    agent = PPOAgent(config.settings, 52, Categorical(len(ACTION_NAMES)), seed=3)
+    agent = PPOAgent(config.settings, Spaces(52, Categorical(len(ACTION_NAMES))), seed=3)
     checkpoint = Checkpoint(config.to_dict(), agent.state_dict(), TrainingState())
     path = tmp_path / "checkpoint.safetensors"
     save_checkpoint(path, checkpoint)

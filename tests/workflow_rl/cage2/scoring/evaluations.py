@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.ppo.agent import PPOAgent, PPOConfig
+from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
 from workflow_rl.commands.evaluate import evaluate
@@ -31,7 +32,7 @@ def error_line(result: Result) -> str:
 
 def save_agent(path: Path, obs_dim: int = 52, n_actions: int = 145, seed: int = 1) -> PPOAgent:
     config = TrainConfig("async", n_envs=2, settings=PPOConfig(hidden_sizes=(8,)))
-    agent = PPOAgent(config.settings, obs_dim, Categorical(n_actions), seed)
+    agent = PPOAgent(config.settings, Spaces(obs_dim, Categorical(n_actions)), seed)
     agent.policy_version = 7
     save_checkpoint(path, Checkpoint(config.to_dict(), agent.state_dict(), TrainingState()))
     return agent

@@ -55,7 +55,7 @@ def save_run(path: Path, ppo: PPOConfig | None = None, **env_args: object) -> PP
     """A checkpoint of an agent that has learned nothing, but chooses different actions."""
     ppo = ppo or PPOConfig(hidden_sizes=(8,))
     config = TrainConfig("async", n_envs=2, settings=ppo, env_args=env_args)
-    agent = PPOAgent(config.settings, *config.environment.spaces()[:2], seed=1)
+    agent = PPOAgent(config.settings, config.environment.spaces(), seed=1)
     with torch.no_grad():
         agent.network.actor[-1].weight *= 200  # type: ignore[operator, union-attr]
     if agent.obs_moments is not None:

@@ -171,7 +171,7 @@ def test_a_damaged_checkpoint_is_one_line(tmp_path: Path) -> None:
     assert "best.safetensors is damaged" in result.output
     assert not (tmp_path / "report.html").exists()
     config = TrainConfig("async", env="CartPole-v1", settings=PPOConfig(hidden_sizes=(8,)))
-    agent = PPOAgent(config.settings, *config.environment.spaces()[:2], seed=1)
+    agent = PPOAgent(config.settings, config.environment.spaces(), seed=1)
     other = Checkpoint(config.to_dict(), agent.state_dict(), TrainingState())
     save_checkpoint(run / "best.safetensors", other)
     result = run_report(run, "--output", tmp_path / "report.html")

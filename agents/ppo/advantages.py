@@ -35,59 +35,34 @@ episode's end."""
 
 
 def gae(episodes: ValuedEpisodes) -> tuple[FloatArray, FloatArray]:
-    """Estimate by `generalized_advantages`. The targets are advantage + value."""
-    advantage = generalized_advantages(*episodes[:5])
-    return advantage, advantage + episodes.value
+    """Estimate without a correction for older policies."""
+    return lambda_estimates(*episodes[:5])
 
 
 def gae_with_vtrace(episodes: ValuedEpisodes) -> tuple[FloatArray, FloatArray]:
-    """Estimate by `vtrace`."""
-    return vtrace(*episodes)
+    """Estimate with V-trace's correction for older policies."""
+    return lambda_estimates(*episodes)
 
 
-def generalized_advantages(
+def lambda_estimates(
     reward: FloatArray,
     value: FloatArray,
     bootstrap_value: float | FloatArray,
     discount: float | FloatArray,
     gae_lambda: float,
-) -> FloatArray:
-    """Return advantages of one episode: GAE(gamma, lambda), Schulman et al. 2016, equations 11, 16.
-
-    reward, value: [T], or [T, N] of N episodes of the same length. bootstrap_value: the value of
-    the state after the last step, 0 if the episode terminated there; [N]. discount: a number for
-    all steps, or an array as `reward`, for decisions that take several steps. Returns [T], or
-    [T, N].
-    Never looks beyond the episode's end.
-    """
-    assert reward.shape == value.shape
-    delta = _errors(reward, value, bootstrap_value, discount)
-    advantage = np.empty_like(delta)
-    running = np.zeros(value.shape[1:])
-    decay = np.broadcast_to(np.asarray(discount * gae_lambda), value.shape)
-    for t in range(len(delta) - 1, -1, -1):
-        running = delta[t] + decay[t] * running
-        advantage[t] = running
-    return advantage
-
-
-def vtrace(
-    reward: FloatArray,
-    value: FloatArray,
-    bootstrap_value: float | FloatArray,
-    discount: float | FloatArray,
-    trace_decay: float,
-    ratio: FloatArray,
+    ratio: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return advantages and the critic's targets of one episode by V-trace.
+    """Return the advantages and the critic's targets of one episode: GAE(gamma, lambda), Schulman
+    et al. 2016, equations 11 and 16, or V-trace, Espeholt et al. 2018, "IMPALA".
 
-    Espeholt et al. 2018, "IMPALA".
-
-    ratio: [T] or [T, N], see `ValuedEpisodes`. trace_decay: lambda. The other arguments, the shapes
-    of what is returned, and the end: see `generalized_advantages`.
+    reward, value: [T], or [T, N] of N episodes of the same length; both results are of this shape.
+    bootstrap_value: the value of the state after the last step, 0 if the episode terminated there;
+    [N]. discount: a number for all steps, or an array as `reward`, for decisions that take several
+    steps. ratio: as `reward`, see `ValuedEpisodes`; None for GAE, in which all ratios are 1.
 
     With rho_t = min(1, ratio_t) and c_t = lambda * rho_t (rho_bar = c_bar = 1, lambda as in
-    remark 2), equation 1 in the recursive form of remark 1 gives the target v_t = V_t + e_t:
+    remark 2), V-trace's equation 1 in the recursive form of remark 1 gives the target
+    v_t = V_t + e_t:
 
         delta_t = r_t + gamma * V_{t+1} - V_t
         e_t = rho_t * delta_t + gamma * c_t * e_{t+1} = rho_t * A_t
@@ -97,27 +72,17 @@ def vtrace(
     ratios are 1, A and v are those of GAE(gamma, lambda) for any lambda. The paper multiplies it by
     rho_t: PPO's surrogate does so already, with its ratio to the same mu.
     """
-    assert reward.shape == value.shape == ratio.shape
-    delta = _errors(reward, value, bootstrap_value, discount)
-    rho = np.minimum(1.0, ratio)
+    rho = np.ones_like(reward) if ratio is None else np.minimum(1.0, ratio)
+    assert reward.shape == value.shape == rho.shape
+    next_value = np.append(value[1:], np.broadcast_to(bootstrap_value, (1, *value.shape[1:])), 0)
+    delta = reward + discount * next_value - value
     advantage = np.empty_like(delta)
-    decay = np.broadcast_to(np.asarray(discount * trace_decay), value.shape)
+    decay = np.broadcast_to(np.asarray(discount * gae_lambda), value.shape)
     correction = np.zeros(value.shape[1:])
     for t in range(len(delta) - 1, -1, -1):
         advantage[t] = delta[t] + decay[t] * correction
         correction = rho[t] * advantage[t]
     return advantage, value + rho * advantage
-
-
-def _errors(
-    reward: FloatArray,
-    value: FloatArray,
-    bootstrap_value: float | FloatArray,
-    discount: float | FloatArray,
-) -> FloatArray:
-    """Return the temporal-difference errors, as `reward`."""
-    next_value = np.append(value[1:], np.broadcast_to(bootstrap_value, (1, *value.shape[1:])), 0)
-    return reward + discount * next_value - value
 
 
 class Estimates(NamedTuple):

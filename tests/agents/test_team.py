@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from workflow_rl.agents.policy_from_checkpoint import learner_state
-from workflow_rl.agents.ppo.advantages import generalized_advantages, vtrace
+from workflow_rl.agents.ppo.advantages import lambda_estimates
 from workflow_rl.agents.ppo.running_statistics import ReturnScale
 from workflow_rl.agents.team import (
     ABSENT,
@@ -89,14 +89,14 @@ def test_agents_of_one_policy_see_which_of_them_they_are() -> None:
 
 def test_the_value_after_a_decision_is_discounted_by_its_duration() -> None:
     reward, value = np.array([1.0, 2.0]), np.array([3.0, 4.0])
-    advantage = generalized_advantages(reward, value, 8.0, 0.5 ** np.array([2, 1]), 1.0)
+    advantage = lambda_estimates(reward, value, 8.0, 0.5 ** np.array([2, 1]), 1.0)[0]
     last = 2 + 0.5 * 8 - 4
     assert advantage.tolist() == [1 + 0.25 * 4 - 3 + 0.25 * last, last]
 
 
 def test_vtrace_discounts_by_durations() -> None:
     reward, value, ratio = np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.array([0.5, 2.0])
-    advantage, target = vtrace(reward, value, 8.0, 0.5 ** np.array([2, 1]), 1.0, ratio)
+    advantage, target = lambda_estimates(reward, value, 8.0, 0.5 ** np.array([2, 1]), 1.0, ratio)
     last = 2 + 0.5 * 8 - 4
     first = 1 + 0.25 * 4 - 3 + 0.25 * last
     assert advantage.tolist() == [first, last]

@@ -9,8 +9,7 @@ from tests.agents.examples import example_trajectory
 from workflow_rl.agents.ppo.advantages import (
     estimate_advantages,
     gae_with_vtrace,
-    generalized_advantages,
-    vtrace,
+    lambda_estimates,
 )
 from workflow_rl.agents.ppo.minibatches import stack_obs
 
@@ -48,7 +47,7 @@ def episodes(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, float, np.ndarray
 def test_advantages_and_targets_by_hand(
     bootstrap_value: float, expected: tuple[list[float], list[float]]
 ) -> None:
-    advantage, target = vtrace(REWARD, VALUE, bootstrap_value, 0.5, 0.5, RATIO)
+    advantage, target = lambda_estimates(REWARD, VALUE, bootstrap_value, 0.5, 0.5, RATIO)
     assert (advantage.tolist(), target.tolist()) == expected
 
 
@@ -66,7 +65,7 @@ def test_targets_are_the_sum_of_equation_1(
             target += weight * delta
             weight *= discount * trace_decay * min(1, ratio[t])
         expected.append(target)
-    _, target = vtrace(reward, value, bootstrap_value, discount, trace_decay, ratio)
+    _, target = lambda_estimates(reward, value, bootstrap_value, discount, trace_decay, ratio)
     np.testing.assert_allclose(target, expected, atol=1e-9)
 
 
@@ -75,7 +74,7 @@ def test_at_lambda_1_advantages_are_those_of_impala(
     episode: tuple[np.ndarray, np.ndarray, float, np.ndarray], discount: float
 ) -> None:
     reward, value, bootstrap_value, ratio = episode
-    advantage, target = vtrace(reward, value, bootstrap_value, discount, 1.0, ratio)
+    advantage, target = lambda_estimates(reward, value, bootstrap_value, discount, 1.0, ratio)
     next_target = np.append(target[1:], bootstrap_value)
     np.testing.assert_allclose(advantage, reward + discount * next_target - value, atol=1e-9)
 
@@ -86,8 +85,10 @@ def test_on_policy_they_are_generalised_advantages_to_the_bit(
 ) -> None:
     reward, value, bootstrap_value, _ = episode
     ones = np.ones_like(reward)
-    advantage, target = vtrace(reward, value, bootstrap_value, discount, trace_decay, ones)
-    expected = generalized_advantages(reward, value, bootstrap_value, discount, trace_decay)
+    advantage, target = lambda_estimates(
+        reward, value, bootstrap_value, discount, trace_decay, ones
+    )
+    expected = lambda_estimates(reward, value, bootstrap_value, discount, trace_decay)[0]
     assert advantage.tolist() == expected.tolist()
     assert target.tolist() == (expected + value).tolist()
 
@@ -99,8 +100,8 @@ def test_ratios_above_1_count_as_1(
     *rest, ratio = episode
     clipped = np.array([min(1.0, each) for each in ratio])
     for ours, theirs in zip(
-        vtrace(*rest, discount, trace_decay, ratio),
-        vtrace(*rest, discount, trace_decay, clipped),
+        lambda_estimates(*rest, discount, trace_decay, ratio),
+        lambda_estimates(*rest, discount, trace_decay, clipped),
         strict=True,
     ):
         assert ours.tolist() == theirs.tolist()
@@ -116,7 +117,7 @@ def test_the_target_is_fixed_at_the_value_of_the_policy_theorem_1_names(
     common = np.minimum(mu, pi)
     value = np.array([common @ reward / common.sum()])
     targets = [
-        vtrace(np.array([r]), value, 0.0, 0.9, 0.9, np.array([p / m]))[1][0]
+        lambda_estimates(np.array([r]), value, 0.0, 0.9, 0.9, np.array([p / m]))[1][0]
         for m, p, r in zip(mu, pi, reward, strict=True)
     ]
     assert mu @ targets == pytest.approx(value[0], abs=1e-9)
@@ -124,7 +125,7 @@ def test_the_target_is_fixed_at_the_value_of_the_policy_theorem_1_names(
 
 def test_the_arguments_are_left_as_they_were() -> None:
     arguments = [array.copy() for array in (REWARD, VALUE, RATIO)]
-    vtrace(arguments[0], arguments[1], BOOTSTRAP_VALUE, 0.5, 0.5, arguments[2])
+    lambda_estimates(arguments[0], arguments[1], BOOTSTRAP_VALUE, 0.5, 0.5, arguments[2])
     for argument, original in zip(arguments, (REWARD, VALUE, RATIO), strict=True):
         assert argument.tolist() == original.tolist()
 

@@ -13,7 +13,7 @@ from tests.agents.ppo.small_agents import example_agent
 from workflow_rl.agents.ppo.advantages import (
     Estimates,
     estimate_advantages,
-    generalized_advantages,
+    lambda_estimates,
 )
 from workflow_rl.agents.ppo.minibatches import distinct_rows, stack_obs, whole_observations
 from workflow_rl.agents.trajectory import Trajectory
@@ -49,19 +49,19 @@ def batch_of(trajectories: list[Trajectory], **changes: Any) -> Estimates:
 def test_advantages_of_a_truncated_episode_by_hand() -> None:
     # delta_t = r_t + 0.5 v_{t+1} - v_t:  1 + 1 - 4 = -2,  2 + 4 - 2 = 4,  3 + 0.5 * 6 - 8 = -2
     # A_t = delta_t + 0.25 A_{t+1}:  A_2 = -2,  A_1 = 4 - 0.5 = 3.5,  A_0 = -2 + 0.875 = -1.125
-    advantage = generalized_advantages(REWARD, VALUE, BOOTSTRAP_VALUE, 0.5, 0.5)
+    advantage = lambda_estimates(REWARD, VALUE, BOOTSTRAP_VALUE, 0.5, 0.5)[0]
     assert advantage.tolist() == [-1.125, 3.5, -2.0]
 
 
 def test_advantages_of_a_terminated_episode_by_hand() -> None:
     # The last delta is 3 - 8 = -5.  A_2 = -5,  A_1 = 4 - 1.25 = 2.75,  A_0 = -2 + 0.6875 = -1.3125
-    advantage = generalized_advantages(REWARD, VALUE, 0.0, 0.5, 0.5)
+    advantage = lambda_estimates(REWARD, VALUE, 0.0, 0.5, 0.5)[0]
     assert advantage.tolist() == [-1.3125, 2.75, -5.0]
 
 
 def test_lambda_1_by_hand() -> None:
     # Discounted returns: 3 + 0.5 * 6 = 6,  2 + 0.5 * 6 = 5,  1 + 0.5 * 5 = 3.5; less the values.
-    advantage = generalized_advantages(REWARD, VALUE, BOOTSTRAP_VALUE, 0.5, 1.0)
+    advantage = lambda_estimates(REWARD, VALUE, BOOTSTRAP_VALUE, 0.5, 1.0)[0]
     assert advantage.tolist() == [-0.5, 3.0, -2.0]
 
 
@@ -75,7 +75,7 @@ def test_lambda_1_is_the_discounted_return_minus_the_value(
         sum(discount ** (k - t) * rewards[k] for k in range(t, len(rewards)))
         for t in range(len(reward))
     ]
-    advantage = generalized_advantages(reward, value, bootstrap_value, discount, 1.0)
+    advantage = lambda_estimates(reward, value, bootstrap_value, discount, 1.0)[0]
     np.testing.assert_allclose(advantage, returns - value, atol=1e-9)
 
 
@@ -88,7 +88,7 @@ def test_lambda_0_is_the_td_error(
     td_error = [
         r + discount * v_next - v for r, v, v_next in zip(reward, value, next_value, strict=True)
     ]
-    advantage = generalized_advantages(reward, value, bootstrap_value, discount, 0.0)
+    advantage = lambda_estimates(reward, value, bootstrap_value, discount, 0.0)[0]
     assert advantage.tolist() == td_error
 
 
@@ -101,13 +101,13 @@ def test_values_that_predict_perfectly_leave_no_advantage(
     following = bootstrap_value
     for t in reversed(range(len(reward))):
         following = value[t] = reward[t] + discount * following
-    advantage = generalized_advantages(reward, value, bootstrap_value, discount, gae_lambda)
+    advantage = lambda_estimates(reward, value, bootstrap_value, discount, gae_lambda)[0]
     np.testing.assert_allclose(advantage, 0, atol=1e-9)
 
 
 def test_the_arguments_are_left_as_they_were() -> None:
     reward, value = REWARD.copy(), VALUE.copy()
-    generalized_advantages(reward, value, BOOTSTRAP_VALUE, 0.5, 0.5)
+    lambda_estimates(reward, value, BOOTSTRAP_VALUE, 0.5, 0.5)[0]
     assert reward.tolist() == REWARD.tolist()
     assert value.tolist() == VALUE.tolist()
 

@@ -33,7 +33,7 @@ class TeamLayout:
     """Where the parts of a row stand.
 
     agents: all names. obs_sizes, n_actions: by agent, the numbers that it sees and the outputs of
-    its distribution over actions. distributions: by agent; empty if each is Categorical.
+    its distribution over actions. distributions: by agent; by default each is Categorical.
     own_rewards: whether rows hold a reward for each agent; otherwise the agents share the reward of
     the step. masked: whether rows hold masks. state_size: numbers of the environment's state.
     entities: for each agent the tables of `entity_layout`, about the agent's own observation and
@@ -53,11 +53,11 @@ class TeamLayout:
     distributions: tuple[Distribution, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.entities:
-            return
+        if not self.distributions:
+            object.__setattr__(self, "distributions", tuple(map(Categorical, self.n_actions)))
         plain = []
-        of_agents = zip(self.agents, self.entities, self.obs_sizes, self.n_actions, strict=True)
-        for agent, tables, obs_size, n_actions in of_agents:
+        spaces = zip(self.agents, self.entities, self.obs_sizes, self.n_actions, strict=True)
+        for agent, tables, obs_size, n_actions in spaces if self.entities else ():
             try:
                 values = declared(tables, obs_size, n_actions).to_plain()
             except (ValueError, TypeError) as error:
@@ -65,25 +65,15 @@ class TeamLayout:
             plain.append({name: values[name] for name in TABLES if name in values})
         object.__setattr__(self, "entities", tuple(plain))
 
-    def distribution(self, agent: int) -> Distribution:
-        """Return the distribution over an agent's actions."""
-        return self.distributions[agent] if self.distributions else self._categorical[agent]
-
-    @functools.cached_property
-    def _categorical(self) -> tuple[Categorical, ...]:
-        return tuple(map(Categorical, self.n_actions))
-
     @functools.cached_property
     def mask_sizes(self) -> tuple[int, ...]:
         """The numbers of each agent's mask; 0 for agents whose actions take none."""
-        takes = (self.distribution(k).takes_masks for k in range(self.n_agents))
-        return tuple(n * of for n, of in zip(self.n_actions, takes, strict=True))
+        return tuple(of.takes_masks * of.n_outputs for of in self.distributions)
 
     @functools.cached_property
     def action_ends(self) -> tuple[int, ...]:
         """Where each agent's numbers end in a joint action."""
-        widths = (self.distribution(k).n_numbers for k in range(self.n_agents))
-        return tuple(itertools.accumulate(widths))
+        return tuple(itertools.accumulate(of.n_numbers for of in self.distributions))
 
     @functools.cached_property
     def action_dtype(self) -> Any:
@@ -93,7 +83,7 @@ class TeamLayout:
 
     def action_of(self, agent: int, actions: Any) -> Any:
         """Return an agent's part of joint actions [M, action_ends[-1]]."""
-        distribution, end = self.distribution(agent), self.action_ends[agent]
+        distribution, end = self.distributions[agent], self.action_ends[agent]
         return distribution.taken(actions[:, end - distribution.n_numbers : end])
 
     @property
@@ -176,8 +166,7 @@ class TeamLayout:
     def to_plain(self) -> dict[str, Any]:
         """Return plain values, as checkpoints keep them."""
         values = {part.name: getattr(self, part.name) for part in fields(self)}
-        if of_agents := values.pop("distributions"):
-            values["distributions"] = [of.to_plain() for of in of_agents]
+        values["distributions"] = [of.to_plain() for of in self.distributions]
         return {name: list(v) if type(v) is tuple else v for name, v in values.items()}
 
 
@@ -207,8 +196,7 @@ def policy_map(layout: TeamLayout, policy_of: str) -> PolicyMap:
             )
         unnamed = [agent for agent in unnamed if agent not in of_rule]
     entities = layout.entities or [None] * layout.n_agents
-    actions = map(layout.distribution, range(layout.n_agents))
-    spaces = list(zip(layout.obs_sizes, actions, entities, strict=True))
+    spaces = list(zip(layout.obs_sizes, layout.distributions, entities, strict=True))
     found: dict[str, tuple[int, ...]] = {}
     for k, agent in enumerate(layout.agents):
         fitting = (policy for pattern, policy in rules if fnmatchcase(agent, pattern))
@@ -289,8 +277,7 @@ def team_layout(values: Mapping[str, Any]) -> TeamLayout:
         and type(layout.state_size) is int
         and layout.state_size >= 0
         and layout.row_size <= MOST
-        and layout.n_actions == tuple(layout.distribution(k).n_outputs for k in range(len(names)))
-        and len(layout.distributions) in (0, len(names))
+        and layout.n_actions == tuple(of.n_outputs for of in layout.distributions)
     ):
         raise TypeError("it describes no team")
     return layout

@@ -75,7 +75,7 @@ class ActorCritic(nn.Module):
         seen, mask = self._seen(obs, self.actor_network)
         both: Tensor = self.actor(seen)
         outputs, values = both[:, :-1], both[:, -1]
-        return outputs if mask is None else torch_masked(outputs, mask), values
+        return torch_masked(outputs, mask), values
 
     def outputs(self, obs: Tensor | Packed) -> Tensor:
         """Return the actor's outputs [B, n_outputs] of observations [B, D]."""
@@ -83,7 +83,7 @@ class ActorCritic(nn.Module):
             return self(obs)[0]
         seen, mask = self._seen(obs, self.actor_network)
         outputs: Tensor = self.actor(seen)
-        return outputs if mask is None else torch_masked(outputs, mask)
+        return torch_masked(outputs, mask)
 
     def values(self, obs: Tensor | Packed) -> Tensor:
         """Return the values [B] of observations [B, D]."""

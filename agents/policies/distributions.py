@@ -293,12 +293,11 @@ def from_plain(values: Sequence[Any]) -> Distribution:
     return OF_PLAIN[kind](sizes)
 
 
-def masked(outputs: FloatArray, mask: NDArray[Any]) -> FloatArray:
-    """Return outputs [N, A] with minus infinity where the mask [N, A] is 0."""
-    return np.where(mask > 0, outputs, np.float32(-np.inf))
+def masked(outputs: FloatArray, mask: NDArray[Any] | None) -> FloatArray:
+    """Return outputs [N, A] with minus infinity where the mask [N, A], if there is one, is 0."""
+    return outputs if mask is None else np.where(mask > 0, outputs, np.float32(-np.inf))
 
 
-def torch_masked(outputs: Tensor, mask: Tensor) -> Tensor:
-    """Return outputs [B, A] with minus infinity where the mask [B, A] is 0. No gradient flows to
-    them."""
-    return outputs.masked_fill(mask <= 0, -float("inf"))
+def torch_masked(outputs: Tensor, mask: Tensor | None) -> Tensor:
+    """Do what `masked` does. No gradient flows to the outputs that are ruled out."""
+    return outputs if mask is None else outputs.masked_fill(mask <= 0, -float("inf"))

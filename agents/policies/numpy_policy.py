@@ -200,10 +200,6 @@ class NumpyPolicy:
         return self.parameters.described()
 
     @functools.cached_property
-    def _has_memory(self) -> bool:
-        return self.network.memory_size > 0
-
-    @functools.cached_property
     def obs_dim(self) -> int:
         """Numbers in an observation, with its mask."""
         return self.parameters.obs_dim_of(self.network)
@@ -225,7 +221,7 @@ class NumpyPolicy:
         """
         if envs is None or not self.network.memory_size:
             numbers, mask = self._seen(obs)
-            return self._masked(self.network.forward(self.parameters.layers, numbers), mask)
+            return masked(self.network.forward(self.parameters.layers, numbers), mask)
         return self._after(obs, envs)[0]
 
     def _seen(self, obs: NDArray[Any]) -> tuple[FloatArray, NDArray[Any] | None]:
@@ -241,10 +237,6 @@ class NumpyPolicy:
             obs = np.concatenate([obs, mask], axis=1)
         # Rows of another layout in memory would be summed in another order.
         return np.ascontiguousarray(obs, np.float32), mask
-
-    @staticmethod
-    def _masked(outputs: FloatArray, mask: NDArray[Any] | None) -> FloatArray:
-        return outputs if mask is None else masked(outputs, mask)
 
     def _prepare(self, obs: NDArray[Any]) -> Prepared:
         return self.distribution.prepare(self.outputs(obs), self.parameters.log_std)
@@ -304,7 +296,7 @@ class NumpyPolicy:
         self, obs: NDArray[Any], envs: Sequence[int], randoms: Sequence[np.random.Generator]
     ) -> Choice:
         """Return what `act` returns, with the numbers of `randoms` instead of the policy's own."""
-        if not self._has_memory:
+        if not self.network.memory_size:
             return self.act_batch(obs, randoms)
         outputs = self._go_on(obs, envs)
         prepared = self.distribution.prepare(outputs, self.parameters.log_std)
@@ -334,7 +326,7 @@ class NumpyPolicy:
         begin = np.zeros(self.network.memory_size, np.float32)
         states = np.stack([self._states.get(env, begin) for env in envs])
         outputs, states = self.network.step(self.parameters.layers, numbers, states)
-        return self._masked(outputs, mask), states
+        return masked(outputs, mask), states
 
 
 class _Memory:

@@ -169,18 +169,22 @@ def _try(
                 f"{network.kind} gives {name} of shape {shape} for {n_rows} observations, "
                 f"not {(n_rows, size)}"
             )
-        if not torch.allclose(torch.cat([row[i] for row in alone]), found, 1e-3, 1e-4):
-            raise UserError(
-                f"{network.kind} gives an observation other {name} when it stands alone: a row "
-                "must not depend on the other rows, nor on chance"
-            )
-        if not torch.allclose(copied[i], found, 1e-3, 1e-4):
-            raise UserError(
-                f"{network.kind} gives other {name} when it is made again with the same weights: "
-                "keep all its numbers in parameters or in buffers (`register_buffer`)"
-            )
-        if not torch.allclose(acting[i], found, 1e-3, 1e-4):
-            raise UserError(
-                f"{network.kind} gives other {name} in training than in acting (`eval()`): leave "
-                "out what differs, such as dropout and batch normalisation"
-            )
+        for again, fault in (
+            (
+                torch.cat([row[i] for row in alone]),
+                f"an observation other {name} when it stands alone: a row must not depend on the "
+                "other rows, nor on chance",
+            ),
+            (
+                copied[i],
+                f"other {name} when it is made again with the same weights: keep all its numbers "
+                "in parameters or in buffers (`register_buffer`)",
+            ),
+            (
+                acting[i],
+                f"other {name} in training than in acting (`eval()`): leave out what differs, such "
+                "as dropout and batch normalisation",
+            ),
+        ):
+            if not torch.allclose(again, found, 1e-3, 1e-4):
+                raise UserError(f"{network.kind} gives {fault}")

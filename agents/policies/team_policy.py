@@ -42,7 +42,7 @@ class TeamParameters(NamedTuple):
 
     def _fits(self, policy: str, agent: int) -> bool:
         layout, parameters = self.layout, self.parameters[policy]
-        network, actions = parameters.described(), layout.distribution(agent)
+        network, actions = parameters.described(), layout.distributions[agent]
         n_inputs = layout.n_seen_by(agent, self.policies[policy])
         return (
             (network.n_inputs, network.n_outputs) == (n_inputs, actions.n_outputs)

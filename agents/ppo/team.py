@@ -152,7 +152,7 @@ class TeamAgent(LearningAgent):
 
 def _spaces(layout: TeamLayout, agents: Sequence[int], is_central: bool) -> Spaces:
     """Return what the policy of these agents is made for."""
-    first, distribution = agents[0], layout.distribution(agents[0])
+    first, distribution = agents[0], layout.distributions[agents[0]]
     return Spaces(
         layout.n_seen_by(first, agents),
         distribution,

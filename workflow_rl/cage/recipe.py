@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workflow_rl.agents.policies.archive import MOST_BYTES
+from workflow_rl.agents.policies.policy_file import MOST_BYTES
 from workflow_rl.agents.settings import ConfigError
 from workflow_rl.cage.selection import Score, tournament
 from workflow_rl.machine_facts import environment

@@ -162,7 +162,7 @@ def _returns(path: Path, named: str, played: dict[str, Path], given: dict[str, P
 
 def _require_same_agent(path: Path, digest: str | None, named: str) -> None:
     """Raise click.BadParameter if the scores in a run's folder are not of the agent there now."""
-    from workflow_rl.agents.policies.archive import MOST_BYTES
+    from workflow_rl.agents.policies.policy_file import MOST_BYTES
 
     files = (path / "best.safetensors", path / "checkpoint.safetensors")
     agent = next((file for file in files if file.exists()), None)

@@ -293,7 +293,7 @@ def _blamed(options: Collection[str] = ()) -> Callable[[str], str]:
 
 def _load(source: Path, options: Mapping[str, Any]) -> Scored:
     """Return the agent of RUN_OR_CHECKPOINT. Raise UserError or InvalidEnvironmentError."""
-    from workflow_rl.agents.policies.archive import MOST_BYTES
+    from workflow_rl.agents.policies.policy_file import MOST_BYTES
     from workflow_rl.runs.saved_agent import load_player, saved_path, scored_as
 
     path = saved_path(source, options["which"])

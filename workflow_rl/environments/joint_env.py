@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from workflow_rl.agents.policies.distributions import Categorical, Distribution
+from workflow_rl.agents.policies.distributions import Distribution
 from workflow_rl.agents.policies.entity_layout import are_tables
 from workflow_rl.agents.team import ABSENT, ACTS, BUSY, CUT_OFF, TeamLayout
 from workflow_rl.environments.action_mask import (
@@ -81,8 +81,6 @@ def joint_spaces(
     flat = list(observed.values())
     distributions: tuple[Distribution, ...] = tuple(map(distribution_over, actions.values()))
     n_actions = tuple(of.n_outputs for of in distributions)
-    if all(isinstance(of, Categorical) for of in distributions):
-        distributions = ()
     sizes = tuple(int(space.shape[0]) for space in flat)
     states = [] if state is None else [state]
     state_size = sum(int(space.shape[0]) for space in states)

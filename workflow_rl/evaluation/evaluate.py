@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from prettytable import PrettyTable
 
-from workflow_rl.agents.policies.archive import MOST_BYTES
 from workflow_rl.agents.policies.numpy_policy import Actor, Policy
+from workflow_rl.agents.policies.policy_file import MOST_BYTES
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.agents.user_modules import in_one_line

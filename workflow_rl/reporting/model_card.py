@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import yaml
 
-from workflow_rl.agents.policies.archive import MOST_BYTES
 from workflow_rl.agents.policies.numpy_policy import Parameters
+from workflow_rl.agents.policies.policy_file import MOST_BYTES
 from workflow_rl.environments.challenge import Exported
 from workflow_rl.environments.environment import Environment, described
 from workflow_rl.evaluation.evaluate import scoring_of

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workflow_rl.agents.policies.archive import MOST_BYTES
+from workflow_rl.agents.policies.policy_file import MOST_BYTES
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import NOT_OURS, read_text, require_numbers, sha256_of
 from workflow_rl.runs.folder import population_of, read_config, read_metrics, read_summary

@@ -425,7 +425,7 @@ def _parameters(values: dict[str, Any], distribution: Distribution | None) -> Pa
         layout = team_layout(values["team"])
         agents_of = {name: tuple(of) for name, of in values["agents_of"].items()}
         members = {
-            name: _of_one_policy(member, layout.distribution(agents_of[name][0]))
+            name: _of_one_policy(member, layout.distributions[agents_of[name][0]])
             for name, member in values["members"].items()
         }
         return TeamParameters(layout, agents_of, members)

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 from workflow_rl.agents.algorithm import DivergedError, LearningAgent
 from workflow_rl.agents.policies.actors import Advised
-from workflow_rl.agents.policies.archive import MOST_BYTES
 from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.agents.policies.policy_file import MOST_BYTES
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError

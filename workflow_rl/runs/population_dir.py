@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workflow_rl.agents.policies.archive import MOST_BYTES
+from workflow_rl.agents.policies.policy_file import MOST_BYTES
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import (
     NOT_OURS,

@@ -24,7 +24,6 @@ _IMPORT = re.compile(
 _NETWORKS = "workflow_rl.agents.policies.networks"
 _ONNX_NETWORKS, _HANDED_IN = "workflow_rl.runs.onnx_networks", "workflow_rl.runs.handed_in"
 NUMPY_POLICY = (
-    "workflow_rl.agents.policies.archive",
     "workflow_rl.agents.policies.convolutional",
     "workflow_rl.agents.policies.distributions",
     "workflow_rl.agents.policies.entities",

@@ -19,7 +19,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from workflow_rl.agents.policies.archive import MOST_BYTES
+from workflow_rl.agents.policies.policy_file import MOST_BYTES
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.agents.user_modules import in_one_line

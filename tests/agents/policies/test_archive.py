@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workflow_rl.agents.policies.archive import is_intact, read_archive, sealed
+from workflow_rl.agents.policies.policy_file import is_intact, read_archive, sealed
 
 PAGE = 4096
 
@@ -76,9 +76,9 @@ def test_files_larger_than_the_limit_are_not_read(
 ) -> None:
     path = tmp_path / "archive.npz"
     path.write_bytes(archive())
-    monkeypatch.setattr("workflow_rl.agents.policies.archive.MOST_BYTES", len(archive()))
+    monkeypatch.setattr("workflow_rl.agents.policies.policy_file.MOST_BYTES", len(archive()))
     assert read_archive(path) == archive()
-    monkeypatch.setattr("workflow_rl.agents.policies.archive.MOST_BYTES", len(archive()) - 1)
+    monkeypatch.setattr("workflow_rl.agents.policies.policy_file.MOST_BYTES", len(archive()) - 1)
     with pytest.raises(ValueError, match="4 GB"):
         read_archive(path)
 

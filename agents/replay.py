@@ -34,12 +34,10 @@ class Transitions(NamedTuple):
 
     @property
     def n_steps(self) -> int:
-        """`B`."""
         return len(self.reward)
 
 
 def joined_transitions(parts: Sequence[Transitions]) -> Transitions:
-    """Return the steps of all parts, one part after another."""
     return Transitions._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
 

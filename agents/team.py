@@ -88,7 +88,6 @@ class TeamLayout:
 
     @property
     def n_agents(self) -> int:
-        """Number of agents, `K`."""
         return len(self.agents)
 
     @property
@@ -119,7 +118,6 @@ class TeamLayout:
         return np.array(totals).reshape(-1, self.n_agents)
 
     def state(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return the environment's states [M, state_size]."""
         return rows[:, self.obs_dim - self.state_size : self.obs_dim]
 
     def central(self, rows: NDArray[Any]) -> NDArray[Any]:
@@ -129,7 +127,6 @@ class TeamLayout:
 
     @property
     def central_size(self) -> int:
-        """Numbers that a central critic sees."""
         return self.state_size or sum(self.obs_sizes) + self.n_agents
 
     def n_seen_by(self, agent: int, others: Sequence[int]) -> int:
@@ -164,7 +161,6 @@ class TeamLayout:
         return np.concatenate(parts, axis=1)
 
     def to_plain(self) -> dict[str, Any]:
-        """Return plain values, as checkpoints keep them."""
         values = {part.name: getattr(self, part.name) for part in fields(self)}
         values["distributions"] = [of.to_plain() for of in self.distributions]
         return {name: list(v) if type(v) is tuple else v for name, v in values.items()}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,15 +49,24 @@ class Trajectory(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        """Whether the episode ended with the last step."""
         return self.terminated or self.truncated
 
     @property
     def length(self) -> int:
-        """Number of steps, `T`."""
         return len(self.reward)
 
     @property
     def episode_return(self) -> float:
         """Undiscounted sum of the episode's rewards so far."""
         return self.return_before + float(self.reward.sum())
+
+
+def lags_of(trajectories: Sequence[Trajectory], policy_version: int) -> dict[str, Any]:
+    """Return the metrics of a rollout's policy lag, the mean over its steps."""
+    lags = [policy_version - trajectory.policy_version for trajectory in trajectories]
+    n_steps = [trajectory.length for trajectory in trajectories]
+    return {
+        "policy_lag_min": min(lags),
+        "policy_lag_mean": float(np.average(lags, weights=n_steps)),
+        "policy_lag_max": max(lags),
+    }

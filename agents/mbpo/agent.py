@@ -48,8 +48,12 @@ class MBPOAgent(SACAgent):
         """Learn from a rollout: see LearningAgent. Returns MBPOMetrics."""
         self._fit = NO_FIT
         metrics = super().update(trajectories, progress)._asdict()
-        counts = (self.imagined_steps, self.config.rollout_length_at(progress))
-        return MBPOMetrics(*[*metrics.values(), *counts, *self._fit])
+        return MBPOMetrics(
+            **metrics,
+            imagined_steps=self.imagined_steps,
+            rollout_length=self.config.rollout_length_at(progress),
+            **{f"model_{name}": value for name, value in self._fit._asdict().items()},
+        )
 
     def prepare(self, n_real: int, progress: float, random: np.random.Generator) -> None:
         """Fit the model if that is due, and imagine steps with the present policy that go on from

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Self
 
@@ -101,9 +102,9 @@ class MBPOMetrics(SACMetrics):
     model_*: see `dynamics.Fit`; NaN if no model was fitted.
     """
 
-    imagined_steps: int
-    rollout_length: int
-    model_obs_loss: float
-    model_reward_error: float
-    model_spread: float
-    model_epochs: float
+    imagined_steps: int = 0
+    rollout_length: int = 0
+    model_obs_loss: float = math.nan
+    model_reward_error: float = math.nan
+    model_spread: float = math.nan
+    model_epochs: float = math.nan

@@ -325,7 +325,6 @@ class Dynamics:
         return np.concatenate([scaled, encoded(self.distribution, action)], axis=1)
 
     def _scales_of(self, steps: Transitions) -> Scales:
-        """Return the scales of these steps. Bits are not scaled."""
         reward = _deviation(steps.reward[:, None])
         if self.bits:
             return self.scales._replace(reward=reward)

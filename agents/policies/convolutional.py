@@ -58,7 +58,6 @@ class Image(NamedTuple):
 
     @property
     def columns(self) -> slice:
-        """Where its numbers stand."""
         return slice(self.first, self.first + self.height * self.width * self.channels)
 
     def pixels(self, obs: FloatArray) -> FloatArray:
@@ -98,7 +97,6 @@ class ImageLayout:
 
     @functools.cached_property
     def numbers(self) -> NDArray[np.int64]:
-        """The columns that are in no image."""
         is_in_none = np.ones(self.n_inputs, np.bool_)
         for image in self.images:
             is_in_none[image.columns] = False
@@ -117,7 +115,6 @@ class ImageLayout:
             raise ValueError(f"it learned on images of {self}, and the environment has {other}")
 
     def to_plain(self) -> dict[str, Any]:
-        """Return plain values, as files keep them."""
         return {"n_inputs": self.n_inputs, "images": [list(image) for image in self.images]}
 
 

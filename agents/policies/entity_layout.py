@@ -79,7 +79,6 @@ class EntityLayout:
 
     @functools.cached_property
     def n_verbs(self) -> int:
-        """`V`, the verbs that are done to entities."""
         return int(self.actions[self._has_entity, 0].max(initial=-1)) + 1
 
     @functools.cached_property
@@ -154,7 +153,6 @@ class EntityLayout:
                 )
 
     def to_plain(self) -> dict[str, Any]:
-        """Return plain values, as files keep them."""
         tables = {name: getattr(self, name).tolist() for name in TABLES if name != "edges"}
         if self.edges:
             tables["edges"] = {name: edges.tolist() for name, edges in self.edges.items()}

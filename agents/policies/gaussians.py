@@ -221,7 +221,6 @@ class SquashedGaussian(Distribution):
 
     @functools.cached_property
     def middle(self) -> FloatArray:
-        """The middle of each number's bounds, float32 [K]."""
         return ((np.array(self.high) + np.array(self.low)) / 2).astype(np.float32)
 
     @functools.cached_property

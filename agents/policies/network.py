@@ -26,7 +26,6 @@ OBS_LIMIT = np.float32(10)
 
 
 def relu(x: FloatArray) -> FloatArray:
-    """max(x, 0), elementwise."""
     return np.maximum(x, np.float32(0))
 
 

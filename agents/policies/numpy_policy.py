@@ -206,7 +206,6 @@ class NumpyPolicy:
 
     @property
     def masked(self) -> bool:
-        """Whether observations end with a mask: see `distributions`."""
         return self.parameters.masked
 
     @property
@@ -269,7 +268,6 @@ class NumpyPolicy:
     def reset(
         self, seed: int, env: int = 0, n_acted: int = 0, seen: NDArray[Any] | None = None
     ) -> None:
-        """Begin an episode, or go on with an episode: see Actor."""
         if not self.greedy:
             # PCG64 can skip draws: the numbers of step `t` follow from the seed and `t` alone.
             bits = np.random.PCG64(seed)

@@ -61,7 +61,6 @@ def save_file(
     arrays: Mapping[str, Any],
     about: Mapping[str, Any],
 ) -> None:
-    """Write plain settings and arrays as a sealed .npz file."""
     archive = io.BytesIO()
     text = json.dumps({"version": VERSION, **settings, "about": about})
     np.savez(archive, settings=np.array(text), **arrays)

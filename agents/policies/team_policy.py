@@ -126,7 +126,6 @@ class TeamPolicy:
 
 
 def save_team(file: Path | IO[bytes], team: TeamParameters, about: Mapping[str, Any]) -> None:
-    """Write a team as a sealed .npz file: see `policy_file.save_policy`."""
     members: dict[str, Any] = {}
     arrays: dict[str, Any] = {}
     for n, (name, policy) in enumerate(team.parameters.items()):

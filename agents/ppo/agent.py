@@ -51,7 +51,7 @@ from workflow_rl.agents.ppo.minibatches import (
     distinct_rows,
     stack_obs,
 )
-from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.agents.trajectory import Trajectory, lags_of
 
 if TYPE_CHECKING:
     from workflow_rl.agents.ppo.running_statistics import ReturnScale, RunningMoments
@@ -149,7 +149,6 @@ class PPOAgent(LearningAgent):
             self.return_scale = ReturnScale(self.config.discount)
 
     def policy_parameters(self) -> PolicyParameters:
-        """Return a NumPy copy of the actor at the present `policy_version`."""
         parameters = self.network.policy_parameters()
         if self.obs_moments is None:
             return parameters
@@ -185,13 +184,12 @@ class PPOAgent(LearningAgent):
         if self.obs_moments is not None:
             # Only now: the policy that acted normalised them with the earlier statistics.
             self.obs_moments.update(self.normalised_numbers(trajectories))
+        lags = lags_of(trajectories, self.policy_version)
         self.policy_version += 1
         return PPOMetrics(
             **learned,
+            **lags,
             learning_rate=learning_rate,
-            policy_lag_min=int(lag.min()),
-            policy_lag_mean=float(np.average(lag, weights=n_steps)),
-            policy_lag_max=int(lag.max()),
             stale_fraction=1 - valid_fraction,
             action_std=self._action_std(),
         )
@@ -453,7 +451,6 @@ class PPOAgent(LearningAgent):
         return objective, *metrics
 
     def _learn_values(self, minibatch: Minibatch) -> Tensor:
-        """Add the critic's gradients. Returns its loss."""
         loss = self.critic_loss(minibatch, self.network.values(minibatch.obs))
         (self.config.value_coef * loss).backward()
         return loss.detach()

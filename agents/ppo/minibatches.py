@@ -43,7 +43,6 @@ class TensorBatch(NamedTuple):
     taught: Tensor
 
     def on_device(self, rows: NDArray[np.int64]) -> Tensor:
-        """Return indices on the learner's device."""
         return torch.from_numpy(rows).to(self.obs_index.device)
 
     def at(self, rows: NDArray[np.int64]) -> TensorBatch:

@@ -75,7 +75,6 @@ class TeamAgent(LearningAgent):
         }
 
     def policy_parameters(self) -> TeamParameters:
-        """Return a NumPy copy of all actors."""
         parameters = {name: learner.policy_parameters() for name, learner in self.learners.items()}
         return TeamParameters(self.layout, self.policies, parameters)
 
@@ -102,7 +101,6 @@ class TeamAgent(LearningAgent):
         return of
 
     def update(self, trajectories: Sequence[Trajectory], progress: float) -> TeamMetrics:
-        """Learn from joint trajectories: see LearningAgent."""
         of = self._of_each_policy(trajectories)
         updated: dict[str, PPOMetrics] = {}
         for name, learner in self.learners.items():

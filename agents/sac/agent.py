@@ -18,7 +18,7 @@ from workflow_rl.agents.policy_from_checkpoint import require_distribution, save
 from workflow_rl.agents.replay import ReplayBuffer, Transitions, transitions_of
 from workflow_rl.agents.sac.config import SACConfig, SACMetrics
 from workflow_rl.agents.sac.soft_actor_critic import LearnedPolicy, SoftActorCritic, steps_of
-from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.agents.trajectory import Trajectory, lags_of
 
 VALUE_EVERY = 4
 """The network's own critic learns in an update's first gradient step, and in every fourth from
@@ -72,7 +72,6 @@ class SACAgent(LearningAgent):
         self._gradient_steps_made = 0
 
     def policy_parameters(self) -> PolicyParameters:
-        """Return a NumPy copy of the actor at the present `policy_version`."""
         return self.network.policy_parameters()
 
     def update(self, trajectories: Sequence[Trajectory], progress: float) -> Metrics:
@@ -80,23 +79,19 @@ class SACAgent(LearningAgent):
         random = np.random.default_rng([self.seed, self.policy_version])
         steps = transitions_of(trajectories)
         self.replay.add(steps)
-        means: list[Any] = [math.nan] * 7
-        n_gradient_steps = 0
+        learned: dict[str, Any] = {}
         if len(self.replay) >= self.config.warm_up_steps:
             with np.errstate(all="ignore"):  # A divergence shows in the losses.
                 self.prepare(steps.n_steps, progress, random)
-                n_gradient_steps = self._gradient_steps_for(steps.n_steps)
-                means = self._learn(n_gradient_steps, random)
-        lag = np.array(
-            [self.policy_version - trajectory.policy_version for trajectory in trajectories]
-        )
-        mean_lag = float(
-            np.average(lag, weights=[trajectory.length for trajectory in trajectories])
-        )
+                learned = self._learn(self._gradient_steps_for(steps.n_steps), random)
+        lags = lags_of(trajectories, self.policy_version)
         self.policy_version += 1
-        lags = (int(lag.min()), mean_lag, int(lag.max()))
-        counts = (n_gradient_steps, self.replay.n_added)
-        return SACMetrics(*[*means, self.config.learning_rate, *lags, 0.0, *counts])
+        return SACMetrics(
+            **learned,
+            **lags,
+            learning_rate=self.config.learning_rate,
+            real_steps=self.replay.n_added,
+        )
 
     def prepare(self, n_real: int, progress: float, random: np.random.Generator) -> None:
         """Do what comes before an update's gradient steps. `n_real` steps have been added."""
@@ -113,12 +108,8 @@ class SACAgent(LearningAgent):
         self._gradient_steps_left = asked - round(asked)
         return round(asked)
 
-    def _learn(self, n_steps: int, random: np.random.Generator) -> list[float]:
-        """Make gradient steps. Raises DivergedError.
-
-        Returns means, the metrics up to action_std. Those of the policy are over its own gradient
-        steps. A mean over none is NaN.
-        """
+    def _learn(self, n_steps: int, random: np.random.Generator) -> dict[str, Any]:
+        """Make gradient steps. Return their metrics by name. Raises DivergedError."""
         policies: list[LearnedPolicy] = []
         of_critics: list[tuple[float, float]] = []
         of_value = 0.0
@@ -136,12 +127,18 @@ class SACAgent(LearningAgent):
             if not all(map(math.isfinite, losses)):
                 raise DivergedError(f"the losses are {', '.join(map(str, losses))}")
         self.learner.write()
-        means = np.mean(policies, axis=0).tolist() if policies else [math.nan] * 5
-        loss, entropy, temperature, norm, _ = means
-        std = policies[-1].std if policies else math.nan
-        critics = [sum(column) / n_steps for column in zip(*of_critics, strict=True)]
-        critics_loss, critics_norm = critics or [math.nan] * 2
-        return [loss, critics_loss, entropy, temperature, norm, critics_norm, std]
+        metrics: dict[str, Any] = {"gradient_steps": n_steps}
+        if of_critics:
+            losses_of_critics, norms_of_critics = zip(*of_critics, strict=True)
+            metrics["value_loss"] = sum(losses_of_critics) / n_steps
+            metrics["value_gradient_norm"] = sum(norms_of_critics) / n_steps
+        if policies:
+            mean = LearnedPolicy._make(np.mean(policies, axis=0).tolist())
+            metrics["policy_loss"], metrics["entropy"] = mean.loss, mean.entropy
+            metrics["temperature"] = mean.temperature
+            metrics["policy_gradient_norm"] = mean.gradient_norm
+            metrics["action_std"] = policies[-1].std
+        return metrics
 
     def state_dict(self) -> dict[str, Any]:
         state = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
@@ -91,20 +92,20 @@ class SACMetrics:
     the rollout's steps. stale_fraction: always 0. real_steps: in the whole run so far.
     """
 
-    policy_loss: float
-    value_loss: float
-    entropy: float
-    temperature: float
-    policy_gradient_norm: float
-    value_gradient_norm: float
-    action_std: float
-    learning_rate: float
-    policy_lag_min: int
-    policy_lag_mean: float
-    policy_lag_max: int
-    stale_fraction: float
-    gradient_steps: int
-    real_steps: int
+    policy_loss: float = math.nan
+    value_loss: float = math.nan
+    entropy: float = math.nan
+    temperature: float = math.nan
+    policy_gradient_norm: float = math.nan
+    value_gradient_norm: float = math.nan
+    action_std: float = math.nan
+    learning_rate: float = math.nan
+    policy_lag_min: int = 0
+    policy_lag_mean: float = 0.0
+    policy_lag_max: int = 0
+    stale_fraction: float = 0.0
+    gradient_steps: int = 0
+    real_steps: int = 0
 
     def _asdict(self) -> dict[str, Any]:
         return dict(vars(self))

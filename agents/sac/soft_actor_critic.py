@@ -79,7 +79,6 @@ class OfChoices:
         self.n_choices = distribution.n_outputs
 
     def critic(self, obs_dim: int, hidden_sizes: tuple[int, ...]) -> MLP:
-        """Return the description of a critic's network."""
         return MLP(obs_dim, hidden_sizes, self.n_choices, "relu")
 
     def std(self, outputs: FloatArray) -> float:
@@ -279,12 +278,10 @@ class SoftActorCritic:
         }
 
     def read(self) -> None:
-        """Take the network's weights."""
         self.actor.read(self.network.actor)
         self.value.read(self.network.critic)
 
     def write(self) -> None:
-        """Give the network the weights that were learned."""
         self.actor.write(self.network.actor)
         self.value.write(self.network.critic)
 

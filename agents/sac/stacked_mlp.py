@@ -99,7 +99,6 @@ class StackedMLP:
                 array[n] = values
 
     def write(self, module: nn.Module, n: int = 0) -> None:
-        """Give a module the weights of number `n`."""
         layers = Layers(tuple(w[n] for w in self.weights), tuple(b[n, 0] for b in self.biases))
         state = self.network.state(layers)
         module.load_state_dict({name: torch.from_numpy(array) for name, array in state.items()})

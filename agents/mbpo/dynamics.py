@@ -15,14 +15,8 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.agents.mbpo.config import MBPOConfig
-from workflow_rl.agents.policies.distributions import (
-    Actions,
-    Categorical,
-    Distribution,
-    FloatArray,
-    MultiCategorical,
-)
-from workflow_rl.agents.policies.gaussians import SquashedGaussian
+from workflow_rl.agents.policies.distributions import Actions, Categorical, Distribution, FloatArray
+from workflow_rl.agents.policies.further_distributions import MultiCategorical, SquashedGaussian
 from workflow_rl.agents.policies.mlp import MLP
 from workflow_rl.agents.policies.recurrent import sigmoid
 from workflow_rl.agents.replay import Transitions

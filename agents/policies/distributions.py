@@ -1,7 +1,7 @@
-"""Distributions over actions, one for each kind of action space: here those over choices.
+"""Distributions over actions: what each kind does, and the kind of one choice of several.
 
-Workers sample from them, with NumPy alone. The learner calls the methods that take tensors. Those
-over numbers are in `gaussians`, which is imported when there are numbers.
+Workers sample from them, with NumPy alone. The learner calls the methods that take tensors. The
+other kinds are in `further_distributions`, which is imported for an environment that needs one.
 
 A mask says which actions are possible. An observation with a mask is [D + A]: D numbers, which the
 network sees, and then A numbers, 1 for each possible action and 0 for each impossible one. A is the
@@ -13,8 +13,6 @@ observation goes.
 
 from __future__ import annotations
 
-import functools
-import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -102,6 +100,10 @@ class Distribution(ABC):
         """
         raise NotImplementedError
 
+    def deviations(self, log_std: Tensor) -> Tensor:
+        """Return the standard deviations of those numbers of an action that are no choices."""
+        return log_std.exp()
+
     def divergence(self, teacher: Outputs, student: Outputs) -> Tensor:
         """Return the divergence KL(teacher || student) of each of B steps, in nats [B].
 
@@ -149,7 +151,7 @@ class Categorical(Distribution):
         return ["Categorical", self.n_outputs]
 
     def taken(self, numbers: Any) -> Any:
-        return _as_integers(numbers[:, 0])
+        return as_integers(numbers[:, 0])
 
     def log_prob_and_entropy(
         self, outputs: Tensor, log_std: Tensor | None, row: Tensor | None, action: Tensor
@@ -178,107 +180,8 @@ def categorical_entropy(log_probs: Tensor) -> Tensor:
     return -(probs * log_probs.clamp(min=torch.finfo(log_probs.dtype).min)).sum(dim=-1)
 
 
-def _as_integers(numbers: Any) -> Any:
+def as_integers(numbers: Any) -> Any:
     return numbers.astype(np.int64) if isinstance(numbers, np.ndarray) else numbers.long()
-
-
-class Joint(Distribution):
-    """Distributions beside each other, independent of one another. Outputs, uniform numbers and the
-    numbers of an action are those of one part after another.
-
-    dtype: of actions. Equal parts make equal distributions of a kind.
-    """
-
-    dtype: ClassVar[Any]
-
-    def __init__(self, parts: tuple[Distribution, ...]) -> None:
-        self.parts = parts
-        self.outputs, self.n_outputs = _places([part.n_outputs for part in parts])
-        self._numbers, self.n_numbers = _places([part.n_numbers for part in parts])
-        self._draws, self.n_draws = _places([part.n_draws for part in parts])
-        self._arrays, self.n_prepared = _places([part.n_prepared for part in parts])
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Joint) and (type(self), self.parts) == (type(other), other.parts)
-
-    def __hash__(self) -> int:
-        return hash(self.parts)
-
-    def of_part(self, n: int, action: Any) -> Any:
-        """Return the actions of a part, as it takes them, in actions [M, K]."""
-        return self.parts[n].taken(action[:, self._numbers[n]])
-
-    def _of_parts(self, outputs: Any, log_std: Any) -> list[tuple[Any, Any]]:
-        """Return the outputs of each part, and its log standard deviations if there are any."""
-        return [(outputs[:, at], None if log_std is None else log_std[at]) for at in self.outputs]
-
-    def prepare(self, outputs: FloatArray, log_std: FloatArray | None = None) -> Prepared:
-        """Return what the parts prepare, one after another."""
-        prepared: list[NDArray[Any]] = []
-        for part, own in zip(self.parts, self._of_parts(outputs, log_std), strict=True):
-            prepared += part.prepare(*own)
-        return tuple(prepared)
-
-    def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
-        """Draw each part with uniform numbers of its own."""
-        placed = zip(self.parts, self._arrays, self._draws, strict=True)
-        return self._joined(
-            [part.sample(prepared[of], rows, uniforms[:, drawn]) for part, of, drawn in placed]
-        )
-
-    def mode(self, prepared: Prepared, rows: Rows) -> Choice:
-        placed = zip(self.parts, self._arrays, strict=True)
-        return self._joined([part.mode(prepared[of], rows) for part, of in placed])
-
-    def _joined(self, choices: Sequence[Choice]) -> Choice:
-        actions, log_probs = zip(*choices, strict=True)
-        columns = [action.reshape(len(action), -1).astype(self.dtype) for action in actions]
-        # np.sum would add one row of many choices in another order than several rows.
-        return np.concatenate(columns, axis=1), functools.reduce(np.add, log_probs)
-
-    def log_prob_and_entropy(
-        self, outputs: Tensor, log_std: Tensor | None, row: Tensor | None, action: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        import torch
-
-        log_probs, entropies = [], []
-        for n, own in enumerate(self._of_parts(outputs, log_std)):
-            taken = self.of_part(n, action)
-            log_prob, entropy = self.parts[n].log_prob_and_entropy(*own, row, taken)
-            log_probs.append(log_prob)
-            entropies.append(entropy)
-        return torch.stack(log_probs).sum(dim=0), torch.stack(entropies).sum(dim=0)
-
-    def divergence(self, teacher: Outputs, student: Outputs) -> Tensor:
-        import torch
-
-        both = zip(self.parts, self._of_parts(*teacher), self._of_parts(*student), strict=True)
-        return torch.stack([part.divergence(one, other) for part, one, other in both]).sum(dim=0)
-
-
-class MultiCategorical(Joint):
-    """Several independent choices. sizes: the number of options of each choice."""
-
-    dtype = np.int64
-    takes_masks = True
-
-    def __init__(self, sizes: Sequence[int]) -> None:
-        super().__init__(tuple(map(Categorical, sizes)))
-
-    def __str__(self) -> str:
-        return " x ".join(str(part.n_outputs) for part in self.parts) + " actions"
-
-    def to_plain(self) -> list[Any]:
-        return ["MultiCategorical", [part.n_outputs for part in self.parts]]
-
-    def taken(self, numbers: Any) -> Any:
-        return _as_integers(numbers)
-
-
-def _places(sizes: Sequence[int]) -> tuple[list[slice], int]:
-    """Return where parts of these sizes stand one after another, and the sum of the sizes."""
-    ends = [0, *itertools.accumulate(sizes)]
-    return [slice(start, end) for start, end in itertools.pairwise(ends)], ends[-1]
 
 
 def from_plain(values: Sequence[Any]) -> Distribution:
@@ -286,9 +189,7 @@ def from_plain(values: Sequence[Any]) -> Distribution:
     kind, sizes = values
     if kind == "Categorical":
         return Categorical(sizes)
-    if kind == "MultiCategorical":
-        return MultiCategorical(sizes)
-    from workflow_rl.agents.policies.gaussians import OF_PLAIN
+    from workflow_rl.agents.policies.further_distributions import OF_PLAIN
 
     return OF_PLAIN[kind](sizes)
 

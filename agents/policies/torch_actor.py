@@ -13,10 +13,9 @@ from workflow_rl.agents.policies.distributions import (
     Categorical,
     Distribution,
     FloatArray,
-    Joint,
     torch_masked,
 )
-from workflow_rl.agents.policies.gaussians import DiagonalGaussian
+from workflow_rl.agents.policies.further_distributions import DiagonalGaussian, Joint
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 
 

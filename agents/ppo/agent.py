@@ -18,7 +18,6 @@ from torch import Tensor
 from workflow_rl.agents import policy_from_checkpoint
 from workflow_rl.agents.algorithm import CopyMetrics, LearningAgent
 from workflow_rl.agents.policies.actor_critic import ActorCritic
-from workflow_rl.agents.policies.distributions import Joint
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import (
     PolicyParameters,
@@ -198,11 +197,7 @@ class PPOAgent(LearningAgent):
         """Return the mean standard deviation of an action's numbers; NaN if it has none."""
         if self.network.log_std is None:
             return math.nan
-        std, whole = self.network.log_std.detach().exp(), self.distribution
-        if isinstance(whole, Joint):
-            placed = zip(whole.parts, whole.outputs, strict=True)
-            std = torch.cat([std[of] for part, of in placed if part.has_log_std])
-        return float(std.mean())
+        return float(self.distribution.deviations(self.network.log_std.detach()).mean())
 
     def normalised_numbers(self, trajectories: Sequence[Trajectory]) -> np.ndarray:
         """Return the numbers of the observations that are normalised, without masks."""

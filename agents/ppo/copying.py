@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from workflow_rl.agents.algorithm import CopyMetrics
-from workflow_rl.agents.policies.distributions import Distribution, Joint
+from workflow_rl.agents.policies.distributions import Distribution
+from workflow_rl.agents.policies.further_distributions import Joint
 from workflow_rl.agents.ppo.adam import FusedAdam
 from workflow_rl.agents.ppo.losses import copy_weights, explained_variance, require_finite
 from workflow_rl.agents.ppo.minibatches import Minibatch

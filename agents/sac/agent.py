@@ -12,7 +12,7 @@ import numpy as np
 from workflow_rl.agents.algorithm import DivergedError, LearningAgent, Metrics, Series
 from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import Distribution
-from workflow_rl.agents.policies.gaussians import SquashedGaussian
+from workflow_rl.agents.policies.further_distributions import SquashedGaussian
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policy_from_checkpoint import require_distribution, saved_number
 from workflow_rl.agents.replay import ReplayBuffer, Transitions, transitions_of

@@ -31,7 +31,7 @@ class SAC(Algorithm):
         Raises ConfigError for other actions, and for a target entropy that none can have.
         """
         from workflow_rl.agents.policies.distributions import Categorical
-        from workflow_rl.agents.policies.gaussians import SquashedGaussian
+        from workflow_rl.agents.policies.further_distributions import SquashedGaussian
 
         assert isinstance(settings, SACConfig)
         super().distribution(spaces, settings)

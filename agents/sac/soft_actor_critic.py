@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import Actions, Categorical, Distribution, FloatArray
-from workflow_rl.agents.policies.gaussians import (
+from workflow_rl.agents.policies.further_distributions import (
     HALF_LOG_2_PI,
     LOG_STD_LIMITS,
     SquashedGaussian,

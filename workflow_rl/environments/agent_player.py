@@ -12,7 +12,8 @@ from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.actors import WatchedPolicy, probabilities, watch_policy
-from workflow_rl.agents.policies.distributions import Categorical, MultiCategorical
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.policies.further_distributions import MultiCategorical
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.team import ABSENT, ACTS, BUSY

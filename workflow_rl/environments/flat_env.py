@@ -11,13 +11,12 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from workflow_rl.agents.policies.distributions import (
-    Bounds,
-    Categorical,
-    Distribution,
+from workflow_rl.agents.policies.distributions import Bounds, Categorical, Distribution
+from workflow_rl.agents.policies.further_distributions import (
+    DiagonalGaussian,
+    Mixed,
     MultiCategorical,
 )
-from workflow_rl.agents.policies.gaussians import DiagonalGaussian, Mixed
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.action_mask import (
     MOST_OPTIONS,

@@ -28,7 +28,7 @@ NUMPY_POLICY = (
     "workflow_rl.agents.policies.distributions",
     "workflow_rl.agents.policies.entities",
     "workflow_rl.agents.policies.entity_layout",
-    "workflow_rl.agents.policies.gaussians",
+    "workflow_rl.agents.policies.further_distributions",
     "workflow_rl.agents.policies.mlp",
     "workflow_rl.agents.policies.network",
     _NETWORKS,

@@ -15,7 +15,7 @@ from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.agents.mbpo.agent import NO_FIT, MBPOAgent
 from workflow_rl.agents.mbpo.config import MBPOConfig
 from workflow_rl.agents.policies.distributions import Categorical
-from workflow_rl.agents.policies.gaussians import DiagonalGaussian
+from workflow_rl.agents.policies.further_distributions import DiagonalGaussian
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig

@@ -26,8 +26,12 @@ from workflow_rl.agents.mbpo.dynamics import (
     gaussian_loss,
     nearest,
 )
-from workflow_rl.agents.policies.distributions import Categorical, Distribution, MultiCategorical
-from workflow_rl.agents.policies.gaussians import DiagonalGaussian, SquashedGaussian
+from workflow_rl.agents.policies.distributions import Categorical, Distribution
+from workflow_rl.agents.policies.further_distributions import (
+    DiagonalGaussian,
+    MultiCategorical,
+    SquashedGaussian,
+)
 from workflow_rl.agents.replay import Transitions
 
 SMALL = MBPOConfig(

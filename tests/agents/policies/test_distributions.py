@@ -13,12 +13,16 @@ from hypothesis import strategies as st
 from workflow_rl.agents.policies.distributions import (
     Categorical,
     Distribution,
-    MultiCategorical,
     Prepared,
     categorical_entropy,
     from_plain,
 )
-from workflow_rl.agents.policies.gaussians import DiagonalGaussian, Mixed, SquashedGaussian
+from workflow_rl.agents.policies.further_distributions import (
+    DiagonalGaussian,
+    Mixed,
+    MultiCategorical,
+    SquashedGaussian,
+)
 
 DISTRIBUTIONS: list[Distribution] = [
     Categorical(5),

@@ -10,8 +10,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workflow_rl.agents.policies.distributions import Categorical, MultiCategorical
-from workflow_rl.agents.policies.gaussians import DiagonalGaussian, Mixed
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.policies.further_distributions import (
+    DiagonalGaussian,
+    Mixed,
+    MultiCategorical,
+)
 
 HALVES, QUARTERS = [math.log(1 / 2), math.log(1 / 2)], [math.log(1 / 4), math.log(3 / 4)]
 APART = 0.5 * math.log(2) + 0.5 * math.log(2 / 3)

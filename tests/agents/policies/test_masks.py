@@ -8,13 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from workflow_rl.agents.policies.distributions import (
-    Categorical,
-    MultiCategorical,
-    masked,
-    torch_masked,
-)
-from workflow_rl.agents.policies.gaussians import DiagonalGaussian
+from workflow_rl.agents.policies.distributions import Categorical, masked, torch_masked
+from workflow_rl.agents.policies.further_distributions import DiagonalGaussian, MultiCategorical
 from workflow_rl.agents.policies.mlp import MLP
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.agents.policies.torch_actor import TorchActor

@@ -13,8 +13,12 @@ import torch
 from gymnasium import spaces
 
 from tests.any_envs import TargetEnv
-from workflow_rl.agents.policies.distributions import Categorical, Distribution, MultiCategorical
-from workflow_rl.agents.policies.gaussians import DiagonalGaussian, Mixed
+from workflow_rl.agents.policies.distributions import Categorical, Distribution
+from workflow_rl.agents.policies.further_distributions import (
+    DiagonalGaussian,
+    Mixed,
+    MultiCategorical,
+)
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters, normalised_obs
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig

@@ -9,8 +9,12 @@ import pytest
 import torch
 
 from workflow_rl.agents.algorithm import DivergedError, find
-from workflow_rl.agents.policies.distributions import Categorical, Distribution, MultiCategorical
-from workflow_rl.agents.policies.gaussians import DiagonalGaussian, Mixed
+from workflow_rl.agents.policies.distributions import Categorical, Distribution
+from workflow_rl.agents.policies.further_distributions import (
+    DiagonalGaussian,
+    Mixed,
+    MultiCategorical,
+)
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.ppo.losses import copy_weights

@@ -9,7 +9,7 @@ import pytest
 
 from tests.agents.ppo.test_copy import T, agent_for, lessons, sign
 from workflow_rl.agents.policies.distributions import Categorical
-from workflow_rl.agents.policies.gaussians import DiagonalGaussian
+from workflow_rl.agents.policies.further_distributions import DiagonalGaussian
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.trajectory import Trajectory

@@ -6,8 +6,12 @@ from typing import Any
 import pytest
 
 from workflow_rl.agents.algorithm import find
-from workflow_rl.agents.policies.distributions import Categorical, MultiCategorical
-from workflow_rl.agents.policies.gaussians import DiagonalGaussian, SquashedGaussian
+from workflow_rl.agents.policies.distributions import Categorical
+from workflow_rl.agents.policies.further_distributions import (
+    DiagonalGaussian,
+    MultiCategorical,
+    SquashedGaussian,
+)
 from workflow_rl.agents.sac.config import SACConfig
 from workflow_rl.agents.settings import ConfigError
 from workflow_rl.agents.spaces import Spaces

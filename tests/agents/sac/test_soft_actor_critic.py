@@ -9,8 +9,12 @@ import pytest
 import torch
 
 from workflow_rl.agents.policies.actor_critic import ActorCritic
-from workflow_rl.agents.policies.distributions import Categorical, Distribution, MultiCategorical
-from workflow_rl.agents.policies.gaussians import DiagonalGaussian, SquashedGaussian
+from workflow_rl.agents.policies.distributions import Categorical, Distribution
+from workflow_rl.agents.policies.further_distributions import (
+    DiagonalGaussian,
+    MultiCategorical,
+    SquashedGaussian,
+)
 from workflow_rl.agents.replay import Transitions
 from workflow_rl.agents.sac.soft_actor_critic import (
     LearnedPolicy,

@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import Categorical
-from workflow_rl.agents.policies.gaussians import DiagonalGaussian
+from workflow_rl.agents.policies.further_distributions import DiagonalGaussian
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.agents.policies.policy_file import load_policy, save_policy
 from workflow_rl.agents.policies.torch_actor import TorchActor

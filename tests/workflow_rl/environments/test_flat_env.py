@@ -13,8 +13,12 @@ from hypothesis import strategies as st
 
 from tests.any_envs import PuzzleEnv, TargetEnv
 from tests.lying_envs import Liar
-from workflow_rl.agents.policies.distributions import Categorical, Distribution, MultiCategorical
-from workflow_rl.agents.policies.gaussians import DiagonalGaussian, Mixed
+from workflow_rl.agents.policies.distributions import Categorical, Distribution
+from workflow_rl.agents.policies.further_distributions import (
+    DiagonalGaussian,
+    Mixed,
+    MultiCategorical,
+)
 from workflow_rl.environments.action_mask import choices_of, mask_reader
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.flat_env import (

@@ -16,8 +16,8 @@ from gymnasium import spaces
 
 from tests.any_envs import PuzzleEnv, TargetEnv
 from tests.lying_envs import Liar
-from workflow_rl.agents.policies.distributions import Categorical, Distribution, MultiCategorical
-from workflow_rl.agents.policies.gaussians import DiagonalGaussian
+from workflow_rl.agents.policies.distributions import Categorical, Distribution
+from workflow_rl.agents.policies.further_distributions import DiagonalGaussian, MultiCategorical
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.cage2.scenario2 import ENV_ID
 from workflow_rl.collection.env_positions import first_positions

@@ -18,7 +18,7 @@ from tests.tiny_runs import all_of
 from tests.workflow_rl.runs.remembered import an_agent, experience, numbered
 from workflow_rl.agents.mbpo.agent import MBPOAgent
 from workflow_rl.agents.mbpo.config import MBPOConfig
-from workflow_rl.agents.policies.gaussians import SquashedGaussian
+from workflow_rl.agents.policies.further_distributions import SquashedGaussian
 from workflow_rl.runs import replay_files
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState
 from workflow_rl.runs.config import TrainConfig

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workflow_rl.agents.policies.distributions import Categorical, Distribution, MultiCategorical
-from workflow_rl.agents.policies.gaussians import DiagonalGaussian
+from workflow_rl.agents.policies.distributions import Categorical, Distribution
+from workflow_rl.agents.policies.further_distributions import DiagonalGaussian, MultiCategorical
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.team import TeamLayout
 from workflow_rl.agents.trajectory import Trajectory

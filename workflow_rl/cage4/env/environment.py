@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from workflow_rl.agents.policies.distributions import MultiCategorical
+from workflow_rl.agents.policies.further_distributions import MultiCategorical
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.spaces import Spaces

@@ -1,14 +1,16 @@
-"""Distributions over actions that are numbers, or choices and numbers beside each other."""
+"""Distributions over actions that are several choices, or numbers, or both beside each other."""
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import (
     Actions,
@@ -16,11 +18,10 @@ from workflow_rl.agents.policies.distributions import (
     Choice,
     Distribution,
     FloatArray,
-    Joint,
-    MultiCategorical,
     Prepared,
     Rows,
     Uniforms,
+    as_integers,
     from_plain,
 )
 
@@ -33,6 +34,105 @@ LARGEST_BOUND = 1e30
 """Float32 holds the middle, the half width and its inverse of bounds below this number."""
 LOG_STD_LIMITS = (-20.0, 2.0)
 HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
+
+
+class Joint(Distribution):
+    """Distributions beside each other, independent of one another. Outputs, uniform numbers and the
+    numbers of an action are those of one part after another.
+
+    dtype: of actions. Equal parts make equal distributions of a kind.
+    """
+
+    dtype: ClassVar[Any]
+
+    def __init__(self, parts: tuple[Distribution, ...]) -> None:
+        self.parts = parts
+        self.outputs, self.n_outputs = _places([part.n_outputs for part in parts])
+        self._numbers, self.n_numbers = _places([part.n_numbers for part in parts])
+        self._draws, self.n_draws = _places([part.n_draws for part in parts])
+        self._arrays, self.n_prepared = _places([part.n_prepared for part in parts])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Joint) and (type(self), self.parts) == (type(other), other.parts)
+
+    def __hash__(self) -> int:
+        return hash(self.parts)
+
+    def of_part(self, n: int, action: Any) -> Any:
+        """Return the actions of a part, as it takes them, in actions [M, K]."""
+        return self.parts[n].taken(action[:, self._numbers[n]])
+
+    def _of_parts(self, outputs: Any, log_std: Any) -> list[tuple[Any, Any]]:
+        """Return the outputs of each part, and its log standard deviations if there are any."""
+        return [(outputs[:, at], None if log_std is None else log_std[at]) for at in self.outputs]
+
+    def prepare(self, outputs: FloatArray, log_std: FloatArray | None = None) -> Prepared:
+        """Return what the parts prepare, one after another."""
+        prepared: list[NDArray[Any]] = []
+        for part, own in zip(self.parts, self._of_parts(outputs, log_std), strict=True):
+            prepared += part.prepare(*own)
+        return tuple(prepared)
+
+    def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
+        """Draw each part with uniform numbers of its own."""
+        placed = zip(self.parts, self._arrays, self._draws, strict=True)
+        return self._joined(
+            [part.sample(prepared[of], rows, uniforms[:, drawn]) for part, of, drawn in placed]
+        )
+
+    def mode(self, prepared: Prepared, rows: Rows) -> Choice:
+        placed = zip(self.parts, self._arrays, strict=True)
+        return self._joined([part.mode(prepared[of], rows) for part, of in placed])
+
+    def _joined(self, choices: Sequence[Choice]) -> Choice:
+        actions, log_probs = zip(*choices, strict=True)
+        columns = [action.reshape(len(action), -1).astype(self.dtype) for action in actions]
+        # np.sum would add one row of many choices in another order than several rows.
+        return np.concatenate(columns, axis=1), functools.reduce(np.add, log_probs)
+
+    def log_prob_and_entropy(
+        self, outputs: Tensor, log_std: Tensor | None, row: Tensor | None, action: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        import torch
+
+        log_probs, entropies = [], []
+        for n, own in enumerate(self._of_parts(outputs, log_std)):
+            taken = self.of_part(n, action)
+            log_prob, entropy = self.parts[n].log_prob_and_entropy(*own, row, taken)
+            log_probs.append(log_prob)
+            entropies.append(entropy)
+        return torch.stack(log_probs).sum(dim=0), torch.stack(entropies).sum(dim=0)
+
+    def divergence(self, teacher: Outputs, student: Outputs) -> Tensor:
+        import torch
+
+        both = zip(self.parts, self._of_parts(*teacher), self._of_parts(*student), strict=True)
+        return torch.stack([part.divergence(one, other) for part, one, other in both]).sum(dim=0)
+
+
+class MultiCategorical(Joint):
+    """Several independent choices. sizes: the number of options of each choice."""
+
+    dtype = np.int64
+    takes_masks = True
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        super().__init__(tuple(map(Categorical, sizes)))
+
+    def __str__(self) -> str:
+        return " x ".join(str(part.n_outputs) for part in self.parts) + " actions"
+
+    def to_plain(self) -> list[Any]:
+        return ["MultiCategorical", [part.n_outputs for part in self.parts]]
+
+    def taken(self, numbers: Any) -> Any:
+        return as_integers(numbers)
+
+
+def _places(sizes: Sequence[int]) -> tuple[list[slice], int]:
+    """Return where parts of these sizes stand one after another, and the sum of the sizes."""
+    ends = [0, *itertools.accumulate(sizes)]
+    return [slice(start, end) for start, end in itertools.pairwise(ends)], ends[-1]
 
 
 @dataclass(frozen=True)
@@ -167,6 +267,12 @@ class Mixed(Joint):
     def __str__(self) -> str:
         return " x ".join(str(part) for part in self.parts)
 
+    def deviations(self, log_std: Tensor) -> Tensor:
+        import torch
+
+        placed = zip(self.parts, self.outputs, strict=True)
+        return torch.cat([part.deviations(log_std[at]) for part, at in placed if part.has_log_std])
+
     def to_plain(self) -> list[Any]:
         return ["Mixed", [part.to_plain() for part in self.parts]]
 
@@ -254,6 +360,7 @@ class SquashedGaussian(Distribution):
 
 
 OF_PLAIN: dict[str, Callable[[Any], Distribution]] = {
+    "MultiCategorical": MultiCategorical,
     "DiagonalGaussian": DiagonalGaussian,
     "ScaledGaussian": lambda ends: DiagonalGaussian(max(map(len, ends)), *map(tuple, ends)),
     "SquashedGaussian": lambda bounds: SquashedGaussian(*map(tuple, bounds)),

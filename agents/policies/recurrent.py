@@ -109,7 +109,7 @@ class RecurrentNetwork(MemoryNetwork):
         from workflow_rl.agents.policies import torch_memory
 
         kind: type[Recurrent] = getattr(torch_memory, f"{type(self).__name__}Module")
-        made = kind(self.n_inputs, self.hidden_sizes, self.n_outputs, self.activation)
+        made = kind(self)
         if generator is not None:
             made.begin(output_gain, generator)
         return made

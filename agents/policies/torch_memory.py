@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from workflow_rl.agents.policies.torch_layers import ACTIVATIONS, Linear, product
+
+if TYPE_CHECKING:
+    from workflow_rl.agents.policies.recurrent import RecurrentNetwork
 
 LONGEST = 100
 """Steps that the slowest numbers of a memory last at the start."""
@@ -73,100 +76,6 @@ class StackedFrames(MemoryModule):
             state = stacks[-1][:, x.shape[1] :]
         outputs: Tensor = self.mlp(torch.cat(stacks))
         return outputs
-
-
-class Recurrent(MemoryModule):
-    """Hidden layers of which the last has a memory: see `recurrent.RecurrentNetwork`."""
-
-    gates: ClassVar[int]
-    cell: ClassVar[type[torch.autograd.Function]]
-
-    def __init__(
-        self, n_inputs: int, hidden_sizes: Sequence[int], n_outputs: int, activation: str
-    ) -> None:
-        super().__init__()
-        *before, width = hidden_sizes
-        encoder: list[nn.Module] = []
-        for n_in, n_out in itertools.pairwise([n_inputs, *before]):
-            encoder += [Linear(n_in, n_out), ACTIVATIONS[activation]()]
-        self.width = width
-        self.encoder = nn.Sequential(*encoder)
-        self.inputs = Linear([n_inputs, *before][-1], self.gates * width)
-        self.memory = Linear(width, self.gates * width)
-        self.outputs = Linear(width, n_outputs)
-
-    def begin(self, output_gain: float, generator: torch.Generator) -> None:
-        """Draw the initial weights: see `recurrent.RecurrentNetwork.module`."""
-        for layer in self.modules():
-            if isinstance(layer, Linear):
-                nn.init.zeros_(layer.bias)
-        for layer in self.encoder:
-            if isinstance(layer, Linear):
-                nn.init.orthogonal_(layer.weight, 2**0.5, generator=generator)
-        for gate in range(self.gates):
-            rows = slice(gate * self.width, (gate + 1) * self.width)
-            for layer in (self.inputs, self.memory):
-                with torch.no_grad():
-                    nn.init.orthogonal_(layer.weight[rows], 1.0, generator=generator)
-        nn.init.orthogonal_(self.outputs.weight, output_gain, generator=generator)
-        lasts = torch.empty(self.width).uniform_(
-            math.log(1.5), math.log(LONGEST), generator=generator
-        )
-        with torch.no_grad():
-            self.remember(self.inputs.bias, (lasts.exp() - 1).log())
-
-    def remember(self, bias: Tensor, logits: Tensor) -> None:
-        """Set the biases [G * H] so that each number keeps a share of sigmoid(logits) a step."""
-        raise NotImplementedError
-
-    def forward(self, packed: Packed) -> Tensor:
-        inputs = self.inputs(self.encoder(packed.rows))
-        hidden = self.cell.apply(inputs, self.memory.weight, self.memory.bias, packed.counts)
-        outputs: Tensor = self.outputs(hidden)
-        return outputs
-
-
-class GRUModule(Recurrent):
-    """Gated recurrent units: see `recurrent.GRU`."""
-
-    gates = 3
-
-    @property
-    def state_size(self) -> int:  # type: ignore[override]
-        return self.width
-
-    def remember(self, bias: Tensor, logits: Tensor) -> None:
-        bias[self.width : 2 * self.width] = logits
-
-    def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        in_reset, in_update, in_new = self.inputs(self.encoder(x)).chunk(3, dim=1)
-        reset, update, new = self.memory(state).chunk(3, dim=1)
-        update = torch.sigmoid(in_update + update)
-        new = torch.tanh(in_new + torch.sigmoid(in_reset + reset) * new)
-        state = new + update * (state - new)
-        return self.outputs(state), state
-
-
-class LSTMModule(Recurrent):
-    """Long short-term memory: see `recurrent.LSTM`."""
-
-    gates = 4
-
-    @property
-    def state_size(self) -> int:  # type: ignore[override]
-        return 2 * self.width
-
-    def remember(self, bias: Tensor, logits: Tensor) -> None:
-        bias[: self.width] = -logits
-        bias[self.width : 2 * self.width] = logits
-
-    def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        hidden, cells = state.split(self.width, dim=1)
-        total = self.inputs(self.encoder(x)) + self.memory(hidden)
-        kept, forgotten, shown, new = total.chunk(4, dim=1)
-        cells = torch.sigmoid(forgotten) * cells + torch.sigmoid(kept) * torch.tanh(new)
-        hidden = torch.sigmoid(shown) * torch.tanh(cells)
-        return self.outputs(hidden), torch.cat([hidden, cells], dim=1)
 
 
 # The recurrences below are differentiated by hand: automatic differentiation of a loop over time
@@ -305,5 +214,84 @@ class _LSTMCell(torch.autograd.Function):
         return of_total, product(of_total.T, _before(hidden, counts)), of_total.sum(0), None
 
 
-GRUModule.cell = _GRUCell
-LSTMModule.cell = _LSTMCell
+class Recurrent(MemoryModule):
+    """Hidden layers of which the last has a memory: see `recurrent.RecurrentNetwork`."""
+
+    cell: ClassVar[type[torch.autograd.Function]]
+
+    def __init__(self, network: RecurrentNetwork) -> None:
+        super().__init__()
+        self.state_size, self.width, self.gates = network.memory_size, network.width, network.gates
+        *of_encoder, inputs, memory, outputs = [
+            Linear(n_in, n_out) for (n_in, n_out), _ in network.shapes()
+        ]
+        encoder: list[nn.Module] = []
+        for layer in of_encoder:
+            encoder += [layer, ACTIVATIONS[network.activation]()]
+        self.encoder = nn.Sequential(*encoder)
+        self.inputs, self.memory, self.outputs = inputs, memory, outputs
+
+    def begin(self, output_gain: float, generator: torch.Generator) -> None:
+        """Draw the initial weights: see `recurrent.RecurrentNetwork.module`."""
+        for layer in self.modules():
+            if isinstance(layer, Linear):
+                nn.init.zeros_(layer.bias)
+        for layer in self.encoder:
+            if isinstance(layer, Linear):
+                nn.init.orthogonal_(layer.weight, 2**0.5, generator=generator)
+        for gate in range(self.gates):
+            rows = slice(gate * self.width, (gate + 1) * self.width)
+            for layer in (self.inputs, self.memory):
+                with torch.no_grad():
+                    nn.init.orthogonal_(layer.weight[rows], 1.0, generator=generator)
+        nn.init.orthogonal_(self.outputs.weight, output_gain, generator=generator)
+        lasts = torch.empty(self.width).uniform_(
+            math.log(1.5), math.log(LONGEST), generator=generator
+        )
+        with torch.no_grad():
+            self.remember(self.inputs.bias, (lasts.exp() - 1).log())
+
+    def remember(self, bias: Tensor, logits: Tensor) -> None:
+        """Set the biases [G * H] so that each number keeps a share of sigmoid(logits) a step."""
+        raise NotImplementedError
+
+    def forward(self, packed: Packed) -> Tensor:
+        inputs = self.inputs(self.encoder(packed.rows))
+        hidden = self.cell.apply(inputs, self.memory.weight, self.memory.bias, packed.counts)
+        outputs: Tensor = self.outputs(hidden)
+        return outputs
+
+
+class GRUModule(Recurrent):
+    """Gated recurrent units: see `recurrent.GRU`."""
+
+    cell = _GRUCell
+
+    def remember(self, bias: Tensor, logits: Tensor) -> None:
+        bias[self.width : 2 * self.width] = logits
+
+    def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        in_reset, in_update, in_new = self.inputs(self.encoder(x)).chunk(3, dim=1)
+        reset, update, new = self.memory(state).chunk(3, dim=1)
+        update = torch.sigmoid(in_update + update)
+        new = torch.tanh(in_new + torch.sigmoid(in_reset + reset) * new)
+        state = new + update * (state - new)
+        return self.outputs(state), state
+
+
+class LSTMModule(Recurrent):
+    """Long short-term memory: see `recurrent.LSTM`."""
+
+    cell = _LSTMCell
+
+    def remember(self, bias: Tensor, logits: Tensor) -> None:
+        bias[: self.width] = -logits
+        bias[self.width : 2 * self.width] = logits
+
+    def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        hidden, cells = state.split(self.width, dim=1)
+        total = self.inputs(self.encoder(x)) + self.memory(hidden)
+        kept, forgotten, shown, new = total.chunk(4, dim=1)
+        cells = torch.sigmoid(forgotten) * cells + torch.sigmoid(kept) * torch.tanh(new)
+        hidden = torch.sigmoid(shown) * torch.tanh(cells)
+        return self.outputs(hidden), torch.cat([hidden, cells], dim=1)

@@ -14,8 +14,8 @@ from tests.workflow_rl.cage2.compiled.injected_faults import InjectsFaults
 from tests.workflow_rl.cage2.lock_step import BLUE_AGENTS, LockStep
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.ppo.agent import PPOAgent
-from workflow_rl.cage.commands.parity import parity
 from workflow_rl.agents.spaces import Spaces
+from workflow_rl.cage.commands.parity import parity
 from workflow_rl.cage.comparison import comparisons
 from workflow_rl.cage2.agent.scripted import ScriptedAgent, ScriptedBlue, make_blue_agent
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator

@@ -79,20 +79,20 @@ def line(rows: Sequence[Row], simulator: str, name: str) -> str:
         NAMES[name],
         spread([row["rate"] for row in rounds.values()], rate_shown),
         f"{statistics.median(shares):.0%}" if shares else "",
-        seconds_shown(rounds, [row["start"] for row in rounds.values()], "over"),
+        seconds_shown(rounds, [row["start"] for row in rounds.values()]),
         f"{statistics.median(row['megabytes'] for row in rounds.values()):,.0f}",
     ]
     for target in first["reached"]:
         found = [row["reached"][target] for row in rounds.values()]
-        cells.append(seconds_shown(rounds, found, "not in"))
+        cells.append(seconds_shown(rounds, found))
     return f"| {' | '.join(cells)} |"
 
 
-def seconds_shown(rounds: Mapping[int, Row], found: Sequence[float | None], otherwise: str) -> str:
+def seconds_shown(rounds: Mapping[int, Row], found: Sequence[float | None]) -> str:
     """Return the median, for which a round without (None) counts as the longest."""
     middle = statistics.median_high([math.inf if seconds is None else seconds for seconds in found])
     lasts = max(row["seconds"] for row in rounds.values())
-    return f"{middle:.0f}" if middle < math.inf else f"{otherwise} {lasts:.0f}"
+    return f"{middle:.0f}" if middle < math.inf else f">{lasts:.0f}"
 
 
 def gains(rows: Sequence[Row], name: str, simulator: str, over: str) -> list[float]:

@@ -108,8 +108,9 @@ def gains(rows: Sequence[Row], name: str, simulator: str, over: str) -> list[flo
 def page_tables(told: Mapping[str, Any]) -> str:
     """Return in Markdown what the rows were measured with, and a table for each simulator."""
     rows = told["rows"]
+    # The first is the library itself; the rows have the others.
     versions = [
-        f"{NAMES[peer]} ({', '.join(f'{name} {number}' for name, number in found.items())})"
+        f"{NAMES[peer]} ({' '.join(next(iter(found.items())))})"
         for peer, found in told["versions"].items()
     ]
     lines = [

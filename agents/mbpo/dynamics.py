@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.agents.mbpo.config import MBPOConfig
-from workflow_rl.agents.policies.distributions import Actions, Categorical, Distribution, FloatArray
-from workflow_rl.agents.policies.further_distributions import MultiCategorical, SquashedGaussian
+from workflow_rl.agents.policies.distributions import Actions, Distribution, FloatArray
+from workflow_rl.agents.policies.further_distributions import SquashedGaussian
 from workflow_rl.agents.policies.mlp import MLP
 from workflow_rl.agents.policies.recurrent import sigmoid
 from workflow_rl.agents.replay import Transitions
@@ -33,21 +33,9 @@ def encoded(distribution: Distribution, action: Actions) -> FloatArray:
 
     Choices are one-hot encoded. Numbers within bounds are scaled to -1 to 1.
     """
-    if isinstance(distribution, Categorical):
-        return np.eye(distribution.n_outputs, dtype=np.float32)[action]
-    if isinstance(distribution, MultiCategorical):
-        parts = zip(distribution.parts, action.T, strict=True)
-        return np.concatenate([encoded(component, chosen) for component, chosen in parts], axis=1)
     if isinstance(distribution, SquashedGaussian):
         return distribution.normalised(action)
-    return action.astype(np.float32)
-
-
-def encoded_size(distribution: Distribution) -> int:
-    """Return the number of values that `encoded` gives for an action."""
-    if isinstance(distribution, SquashedGaussian):
-        return len(distribution.low)
-    return distribution.n_outputs
+    return np.eye(distribution.n_outputs, dtype=np.float32)[action]
 
 
 def softplus(x: FloatArray) -> FloatArray:
@@ -171,7 +159,10 @@ class Dynamics:
         self.obs_dim = obs_dim
         self.distribution = distribution
         self.bits = bits
-        n_seen = obs_dim + encoded_size(distribution)
+        n_values = distribution.n_numbers
+        if not isinstance(distribution, SquashedGaussian):
+            n_values = distribution.n_outputs
+        n_seen = obs_dim + n_values
         n_next = obs_dim if bits else 2 * obs_dim
         generators = [torch.Generator().manual_seed(seed + k) for k in range(config.model_members)]
 

@@ -59,15 +59,6 @@ if TYPE_CHECKING:
 
 PolicyLoss: TypeAlias = Callable[[Tensor, Tensor, float], Tensor]
 ValueLoss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-OF_MINIBATCHES = (
-    "policy_loss",
-    "value_loss",
-    "entropy",
-    "approx_kl",
-    "clip_fraction",
-    "teacher_loss",
-)
-"""The metrics that are means over minibatches."""
 
 
 class PPOAgent(LearningAgent):
@@ -226,7 +217,7 @@ class PPOAgent(LearningAgent):
         taught = annealed.teacher_coef > 0
         obs, batch, effective = self.make_batch(trajectories, with_teacher=taught)
         shuffle = np.random.default_rng([self.seed, self.policy_version])
-        history: list[tuple[Tensor, ...]] = []
+        history: list[dict[str, Tensor]] = []
         norms: list[dict[str, float]] = []
         whole = config.minibatches_of == "observations"
         # A last minibatch of few steps would be a noisy step: all are of nearly equal size.
@@ -241,13 +232,14 @@ class PPOAgent(LearningAgent):
                 if not of_step:
                     break
                 norms.append(of_step)
-        means = torch.stack([torch.stack(row) for row in history]).mean(0).tolist()
+        rows = [torch.stack(list(metrics.values())) for metrics in history]
+        means = torch.stack(rows).mean(0).tolist()
         mean_norms = {
             f"{part}_gradient_norm": float(np.mean([of_step[part] for of_step in norms]))
             for part in (norms[0] if norms else ())
         }
         return {
-            **dict(zip(OF_MINIBATCHES, means, strict=True)),
+            **dict(zip(history[0], means, strict=True)),
             **mean_norms,
             "explained_variance": explained_variance(batch.value, batch.return_),
             "effective_share": effective,
@@ -372,7 +364,7 @@ class PPOAgent(LearningAgent):
 
     def _learn_minibatch(
         self, minibatch: Minibatch, annealed: Annealed, helper: Executor | None
-    ) -> tuple[tuple[Tensor, ...], dict[str, float]]:
+    ) -> tuple[dict[str, Tensor], dict[str, float]]:
         """Make a gradient step. Returns its metrics, and the norm of each part's gradient.
 
         If the KL divergence exceeds its limit, no step is made, and there are no norms. helper: a
@@ -382,7 +374,7 @@ class PPOAgent(LearningAgent):
         self.optimizer.zero_grad()
         if config.shared_trunk:
             outputs, values = self.network(minibatch.obs)
-            objective, *metrics = self._policy_losses(minibatch, annealed, outputs)
+            objective, metrics = self._policy_losses(minibatch, annealed, outputs)
             critic_loss = self.critic_loss(minibatch, values)
             (objective + config.value_coef * critic_loss).backward()
             critic_loss = critic_loss.detach()
@@ -393,31 +385,30 @@ class PPOAgent(LearningAgent):
             learned = helper.submit(self._learn_values, minibatch)
             metrics = self._learn_policy(minibatch, annealed)
             critic_loss = learned.result()
-        policy_loss, entropy, kl, *others = metrics
-        told = policy_loss, critic_loss, entropy, kl, *others
+        policy_loss = metrics["policy_loss"]
+        metrics = {"policy_loss": policy_loss, "value_loss": critic_loss} | metrics
         require_finite({"policy's loss": policy_loss, "value's loss": critic_loss})
-        if config.target_kl is not None and kl > 1.5 * config.target_kl:
-            return told, {}
+        if config.target_kl is not None and metrics["approx_kl"] > 1.5 * config.target_kl:
+            return metrics, {}
         norms = {}
         for name, parameters in self.network.parts().items():
             norm = torch.nn.utils.clip_grad_norm_(parameters, config.max_grad_norm)
             require_finite({f"{name}'s gradient": norm})
             norms[name] = float(norm)
         self.optimizer.step()
-        return told, norms
+        return metrics, norms
 
-    def _learn_policy(self, minibatch: Minibatch, annealed: Annealed) -> list[Tensor]:
-        """Add the actor's gradients. Returns policy loss, entropy, KL divergence, clip fraction,
-        and the loss towards the copy of the teacher."""
+    def _learn_policy(self, minibatch: Minibatch, annealed: Annealed) -> dict[str, Tensor]:
+        """Add the actor's gradients. Returns its metrics."""
         outputs = self.network.outputs(minibatch.obs)
-        objective, *metrics = self._policy_losses(minibatch, annealed, outputs)
+        objective, metrics = self._policy_losses(minibatch, annealed, outputs)
         objective.backward()
         return metrics
 
     def _policy_losses(
         self, minibatch: Minibatch, annealed: Annealed, outputs: Tensor
-    ) -> tuple[Tensor, ...]:
-        """Return what the actor minimises, and without gradients what `_learn_policy` returns."""
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return what the actor minimises, and the metrics of the minibatch, without gradients."""
         steps = minibatch.steps
         advantage = steps.advantage
         if self.config.normalise_advantage:
@@ -440,10 +431,13 @@ class PPOAgent(LearningAgent):
             teacher_loss = annealed.teacher_coef * apart
             objective = objective + teacher_loss
         with torch.no_grad():
-            kl = approximate_kl(log_ratio)
-            clipped = clip_fraction(ratio, annealed.clip_range)
-        metrics = policy_loss.detach(), entropy.detach(), kl, clipped, teacher_loss.detach()
-        return objective, *metrics
+            return objective, {
+                "policy_loss": policy_loss.detach(),
+                "entropy": entropy.detach(),
+                "approx_kl": approximate_kl(log_ratio),
+                "clip_fraction": clip_fraction(ratio, annealed.clip_range),
+                "teacher_loss": teacher_loss.detach(),
+            }
 
     def _learn_values(self, minibatch: Minibatch) -> Tensor:
         loss = self.critic_loss(minibatch, self.network.values(minibatch.obs))

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from workflow_rl.agents import policy_from_checkpoint
 from workflow_rl.agents.algorithm import CopyMetrics, LearningAgent
 from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.networks import NETWORKS
@@ -113,12 +112,12 @@ class PPOAgent(LearningAgent):
             config.hidden_sizes,
             config.activation,
             seed,
-            config.log_std_init,
-            config.network,
-            args,
-            spaces.masked,
-            spaces.privileged,
-            config.shared_trunk,
+            log_std_init=config.log_std_init,
+            kind=config.network,
+            args=args,
+            masked=spaces.masked,
+            n_further=spaces.privileged,
+            is_shared=config.shared_trunk,
         ).to(self.device)
         self.obs_moments: RunningMoments | None = None
         self.return_scale: ReturnScale | None = None
@@ -476,6 +475,8 @@ class PPOAgent(LearningAgent):
         return {name: statistics for name, statistics in both.items() if statistics is not None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        from workflow_rl.agents.policy_from_checkpoint import saved_number
+
         declared = self.network.actor_network.declared
         if self.layout is not None and state.get(declared) != self.layout.to_plain():
             raise ValueError(f"its {declared} are others")
@@ -487,20 +488,24 @@ class PPOAgent(LearningAgent):
             network.load_state_dict(state["teacher"]["network"])
             if moments is not None:
                 moments.load_state_dict(state["teacher"]["obs_moments"])
-        self.policy_version = policy_from_checkpoint.saved_number(state, "policy_version")
-        self.seed = policy_from_checkpoint.saved_number(state, "seed")
+        self.policy_version = saved_number(state, "policy_version")
+        self.seed = saved_number(state, "seed")
 
     def load_policy(self, state: Mapping[str, Any]) -> None:
         """Take weights and running statistics alone from a `state_dict()`. A network on entities
         may have learned with another number of them."""
         if self.layout is not None:
+            from workflow_rl.agents.policy_from_checkpoint import for_layout
+
             kind = type(self.network.actor_network)
-            state = policy_from_checkpoint.for_layout(state, kind, self.layout, self.distribution)
+            state = for_layout(state, kind, self.layout, self.distribution)
         self._load_policy(state)
         if self.return_scale is not None:
             self.return_scale.forget_episodes()
 
     def _load_policy(self, state: Mapping[str, Any]) -> None:
+        from workflow_rl.agents import policy_from_checkpoint
+
         policy_from_checkpoint.require_distribution(state, self.distribution)
         if policy_from_checkpoint.saved_flag(state, "masked") != self.network.masked:
             raise ValueError("only one of it and this run takes masks of actions")

@@ -16,7 +16,6 @@ import torch
 from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.agents.policies.distributions import Actions, Distribution
 from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
-from workflow_rl.agents.policy_from_checkpoint import saved_distribution, saved_flag, saved_further
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.environments.named_by_file import is_plain, texts_in
@@ -234,6 +233,8 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint of this package. Raises UserError."""
+    from workflow_rl.agents.policy_from_checkpoint import saved_distribution
+
     if not path.is_file():
         earlier = path.with_suffix(".pt")
         if earlier.is_file():
@@ -433,6 +434,8 @@ def _parameters(values: dict[str, Any], distribution: Distribution | None) -> Pa
 
 
 def _of_one_policy(values: dict[str, Any], distribution: Distribution | None) -> PolicyParameters:
+    from workflow_rl.agents.policy_from_checkpoint import saved_flag, saved_further
+
     optional = ("log_std", "obs_mean", "obs_scale")
     return PolicyParameters(
         tuple(weight.numpy() for weight in values["weights"]),

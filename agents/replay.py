@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.agents.trajectory import FloatArray, Trajectory
+from workflow_rl.agents.trajectory import Float64Array, Trajectory
 
 
 class Transitions(NamedTuple):
@@ -23,7 +23,7 @@ class Transitions(NamedTuple):
 
     obs: NDArray[Any]
     action: Actions
-    reward: FloatArray
+    reward: Float64Array
     next_obs: NDArray[Any]
     terminated: NDArray[np.bool_] | NDArray[np.float32]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
 
-FloatArray = NDArray[np.float64]
+Float64Array = NDArray[np.float64]
 
 
 class Trajectory(NamedTuple):
@@ -38,7 +38,7 @@ class Trajectory(NamedTuple):
     obs: NDArray[np.generic]
     action: Actions
     log_prob: NDArray[np.float32]
-    reward: FloatArray
+    reward: Float64Array
     last_obs: NDArray[np.generic]
     terminated: bool
     truncated: bool

@@ -48,15 +48,12 @@ class MLP(Network):
         """
         from torch import nn
 
-        from workflow_rl.agents.policies.torch_layers import ACTIVATIONS, Linear
+        from workflow_rl.agents.policies.torch_layers import ACTIVATIONS, Linear, draw_weights
 
         modules: list[nn.Module] = []
         for n_in, n_out in itertools.pairwise(self.sizes):
             is_last = len(modules) // 2 == len(self.hidden_sizes)
             linear = Linear(n_in, n_out)
-            if generator is not None:
-                gain = output_gain if is_last else 2**0.5
-                nn.init.orthogonal_(linear.weight, gain, generator=generator)
-                nn.init.zeros_(linear.bias)
+            draw_weights(linear, output_gain if is_last else 2**0.5, generator)
             modules += [linear] if is_last else [linear, ACTIVATIONS[self.activation]()]
         return nn.Sequential(*modules)

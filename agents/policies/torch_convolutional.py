@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from workflow_rl.agents.policies.torch_layers import draw_weights
+
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.convolutional import CNN
 
@@ -19,8 +21,7 @@ class _Conv2d(nn.Conv2d):
 class ConvolutionalModule(nn.Module):
     """See `convolutional.CNN`. Observations may be bytes.
 
-    generator: draws orthogonal weights, with zero biases, as those of an MLP; None leaves them
-    uninitialised. output_gain: the scale of the last weights.
+    generator: see `torch_layers.draw_weights`. output_gain: the scale of the last weights.
     """
 
     numbers: Tensor
@@ -36,10 +37,7 @@ class ConvolutionalModule(nn.Module):
             channels = image.channels
             for filters, size, stride in network.convolutions_of(image):
                 convolution = _Conv2d(channels, filters, size, stride)
-                if generator is not None:
-                    nn.init.orthogonal_(convolution.weight, 2**0.5, generator=generator)
-                    assert convolution.bias is not None
-                    nn.init.zeros_(convolution.bias)
+                draw_weights(convolution, 2**0.5, generator)
                 layers += [convolution, nn.ReLU()]
                 channels = filters
             self.images.append(nn.Sequential(*layers))

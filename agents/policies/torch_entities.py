@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from workflow_rl.agents.policies.torch_layers import ACTIVATIONS, Linear
+from workflow_rl.agents.policies.torch_layers import ACTIVATIONS, Linear, draw_weights
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.entities import Entities
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 class EntityModule(nn.Module):
     """See `entities.Entities` and `entities.Graph`.
 
-    generator: draws orthogonal weights, with zero biases, as those of an MLP; None leaves them
-    uninitialised. output_gain: the scale of the last weights.
+    generator: see `torch_layers.draw_weights`. output_gain: the scale of the last weights.
     """
 
     features: Tensor
@@ -46,10 +45,7 @@ class EntityModule(nn.Module):
         made: dict[str, Linear] = {}
         for (name, _), ((n_in, n_out), _) in zip(network.names(), network.shapes(), strict=True):
             layer = made[name.removesuffix(".weight")] = Linear(n_in, n_out)
-            if generator is not None:
-                gain = gains.get(name.removesuffix(".weight"), 2**0.5)
-                nn.init.orthogonal_(layer.weight, gain, generator=generator)
-                nn.init.zeros_(layer.bias)
+            draw_weights(layer, gains.get(name.removesuffix(".weight"), 2**0.5), generator)
         self.activate = ACTIVATIONS[network.activation]()
         encoder = [made[f"encoder.{2 * n}"] for n in range(len(network.hidden_sizes))]
         self.encoder = nn.Sequential(

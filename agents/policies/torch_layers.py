@@ -73,6 +73,17 @@ class Linear(nn.Linear):
         return product
 
 
+def draw_weights(
+    layer: nn.Linear | nn.Conv2d, gain: float, generator: torch.Generator | None
+) -> None:
+    """Give a layer orthogonal weights and zero biases. Without a generator, leave them as they are,
+    for weights that are loaded next."""
+    if generator is not None:
+        nn.init.orthogonal_(layer.weight, gain, generator=generator)
+        assert layer.bias is not None
+        nn.init.zeros_(layer.bias)
+
+
 def set_threads(number: int) -> None:
     """Have this thread compute with so many threads, whatever other threads of Python set."""
     # A thread that has not looked yet would take, at its first sum, what any thread set last.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.settings import ConfigError
-from workflow_rl.agents.trajectory import FloatArray, Trajectory
+from workflow_rl.agents.trajectory import Float64Array, Trajectory
 
 
 class ValuedEpisodes(NamedTuple):
@@ -21,37 +21,37 @@ class ValuedEpisodes(NamedTuple):
     policy that learns over the one that acted, 1 without a policy lag.
     """
 
-    reward: FloatArray
-    value: FloatArray
-    bootstrap_value: FloatArray
-    discount: FloatArray
+    reward: Float64Array
+    value: Float64Array
+    bootstrap_value: Float64Array
+    discount: Float64Array
     gae_lambda: float
-    ratio: FloatArray
+    ratio: Float64Array
 
 
-Estimator: TypeAlias = Callable[[ValuedEpisodes], tuple[FloatArray, FloatArray]]
+Estimator: TypeAlias = Callable[[ValuedEpisodes], tuple[Float64Array, Float64Array]]
 """Returns the advantages [T, N] and the critic's targets [T, N]. An estimator never looks beyond an
 episode's end."""
 
 
-def gae(episodes: ValuedEpisodes) -> tuple[FloatArray, FloatArray]:
+def gae(episodes: ValuedEpisodes) -> tuple[Float64Array, Float64Array]:
     """Estimate without a correction for older policies."""
     return lambda_estimates(*episodes[:5])
 
 
-def gae_with_vtrace(episodes: ValuedEpisodes) -> tuple[FloatArray, FloatArray]:
+def gae_with_vtrace(episodes: ValuedEpisodes) -> tuple[Float64Array, Float64Array]:
     """Estimate with V-trace's correction for older policies."""
     return lambda_estimates(*episodes)
 
 
 def lambda_estimates(
-    reward: FloatArray,
-    value: FloatArray,
-    bootstrap_value: float | FloatArray,
-    discount: float | FloatArray,
+    reward: Float64Array,
+    value: Float64Array,
+    bootstrap_value: float | Float64Array,
+    discount: float | Float64Array,
     gae_lambda: float,
-    ratio: FloatArray | None = None,
-) -> tuple[FloatArray, FloatArray]:
+    ratio: Float64Array | None = None,
+) -> tuple[Float64Array, Float64Array]:
     """Return the advantages and the critic's targets of one episode: GAE(gamma, lambda), Schulman
     et al. 2016, equations 11 and 16, or V-trace, Espeholt et al. 2018, "IMPALA".
 
@@ -94,12 +94,12 @@ class Estimates(NamedTuple):
 
 def estimate_advantages(
     trajectories: Sequence[Trajectory],
-    value: FloatArray,
-    last_value: FloatArray,
+    value: Float64Array,
+    last_value: Float64Array,
     discount: float,
     gae_lambda: float,
-    scaled: Callable[[FloatArray], FloatArray] = lambda reward: reward,
-    ratio: FloatArray | None = None,
+    scaled: Callable[[Float64Array], Float64Array] = lambda reward: reward,
+    ratio: Float64Array | None = None,
     estimate: Estimator = gae,
 ) -> Estimates:
     """Return estimates for the steps of trajectories, computed episode by episode.

@@ -104,8 +104,6 @@ def train(
     if trust and config.named_by_file:
         config = TrainConfig.to_train(signed(config.to_dict()), names_cluster=True)
     config.require_named(names_cluster=trust or not config.named_by_file)
-    if init_from is not None:
-        config.require_no_teacher()
     begin_with = None if init_from is None else load_checkpoint(saved_path(Path(init_from)))
     folder, resumed = None if run_dir is None else Path(run_dir), None
     if resume:

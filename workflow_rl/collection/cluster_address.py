@@ -16,3 +16,10 @@ def host_and_port(address: str) -> tuple[str, int]:
 def is_address(cluster: str) -> bool:
     """Return whether a value of --cluster is a machine's address."""
     return cluster not in (NONE, LOCAL, AUTO)
+
+
+def readable(cluster: str) -> str:
+    """Return a value of --cluster. Raises ValueError for an address that cannot be read."""
+    if is_address(cluster):
+        host_and_port(cluster)
+    return cluster

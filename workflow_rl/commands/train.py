@@ -127,7 +127,6 @@ def _accepted(options: dict[str, Any], config: TrainConfig) -> Checkpoint | None
     from workflow_rl.runs.checkpoint import load_checkpoint, own_policy
     from workflow_rl.runs.saved_agent import saved_path
 
-    config.require_no_teacher()
     init_from = load_checkpoint(saved_path(source))
     own_policy(init_from, source)  # Raises what is wrong with the weights.
     return init_from

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field, PrivateAttr, field_validator
+from pydantic import AfterValidator, Field, PrivateAttr
 
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.algorithm import Algorithm
@@ -23,7 +23,7 @@ from workflow_rl.agents.settings import (
     is_marked,
 )
 from workflow_rl.agents.user_modules import is_found_as
-from workflow_rl.collection.cluster_address import AUTO, LOCAL, NONE, host_and_port, is_address
+from workflow_rl.collection.cluster_address import AUTO, LOCAL, NONE, readable
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError, interpreter
 from workflow_rl.environments.named_by_file import TRUST_IT, is_plain, require_named
 from workflow_rl.environments.source import default_env, guests
@@ -105,7 +105,7 @@ class TrainConfig(Settings):
         "module:function, where the function returns an environment.",
     )
     env_args: dict[str, Any] = Field({}, description="Arguments of the environment.")
-    env_python: Annotated[str, Resume.FREE] = Field(
+    env_python: Annotated[str, AfterValidator(interpreter), Resume.FREE] = Field(
         "",
         description="Python interpreter that plays the environment, such as "
         "/opt/simulator/bin/python, where the simulator is installed. By default this one. See "
@@ -256,7 +256,7 @@ class TrainConfig(Settings):
         description="Maximum number of workers that fail and are replaced. After one more failure "
         "the run stops. An episode that always raises is left out, and counts as one failure.",
     )
-    cluster: Annotated[str, Resume.FREE] = Field(
+    cluster: Annotated[str, AfterValidator(readable), Resume.FREE] = Field(
         NONE,
         description="Ray cluster of the workers: local starts one on this machine, auto and "
         "host:port join one that runs, none uses none. See docs/how-to/cluster.md.",
@@ -419,15 +419,6 @@ class TrainConfig(Settings):
                 "join it, or --cluster none",
             )
 
-    def require_no_teacher(self) -> None:
-        """Raise ConfigError for a teacher, where a run to begin with gives the weights."""
-        if self.teacher is not None:
-            raise ConfigError(
-                "teacher",
-                f"{self.teacher} and the run to begin with both give weights: name one, and no "
-                "teacher (none, in Python None) beside the run",
-            )
-
     def episodes_of_rollout(self, length: float) -> int:
         """Return the number of episodes in a rollout if they have this length; 0 is unknown."""
         if self.episodes_per_update is not None:
@@ -538,18 +529,6 @@ class TrainConfig(Settings):
         is_auto_of_ours = config.cluster == AUTO and made_here(saved)
         config.require_named(names_cluster or is_auto_of_ours)
         return config
-
-    @field_validator("cluster")
-    @classmethod
-    def _is_a_cluster(cls, cluster: str) -> str:
-        if is_address(cluster):
-            host_and_port(cluster)
-        return cluster
-
-    @field_validator("env_python")
-    @classmethod
-    def _is_found_again(cls, python: str) -> str:
-        return interpreter(python) if python else ""
 
     def _check_end(self) -> None:
         if self.patience is not None and self.patience < self.eval_every:

@@ -25,11 +25,11 @@ from workflow_rl.runs.hints import warn_if_results_vary
 from workflow_rl.runs.learner import Draw, Learner
 from workflow_rl.runs.loop import Meetings, Watch, train_together
 from workflow_rl.runs.make_agent import require_device
-from workflow_rl.runs.on_update import OnUpdate
 
 if TYPE_CHECKING:
     # What several policies need is imported for them alone.
     from workflow_rl.runs.exchange import ExchangeConfig
+    from workflow_rl.runs.on_update import OnUpdate
     from workflow_rl.runs.population_dir import PopulationRecord
 
 _log = logging.getLogger(__name__)

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
@@ -32,14 +31,13 @@ from workflow_rl.runs.make_agent import LATEST, begin_with, load_memory, restore
 from workflow_rl.runs.make_agent import make_agent as make_agent
 from workflow_rl.runs.make_schedule import make_schedule
 from workflow_rl.runs.metrics import Seconds, advance, row_of, summarise
-from workflow_rl.runs.on_update import OnUpdate, Update
 from workflow_rl.runs.return_curves import Metrics
 from workflow_rl.runs.run_record import N_UPDATES, weights_digest
 from workflow_rl.terminal import fitting, shortened
 
 if TYPE_CHECKING:
     from workflow_rl.runs.copy_teacher import MakePool
-    from workflow_rl.runs.saved_agent import Agent, Team
+    from workflow_rl.runs.on_update import OnUpdate
 
 BEST_WINDOW = 100
 NO_RETURN = 1e-6
@@ -95,7 +93,6 @@ class Learner:
             self.state = resumed.training
             self.stopped = _enough(config, self.state, self.state.best_score)
         elif init_from is not None:
-            config.require_no_teacher()
             begin_with(self.agent, init_from, config)
         self._policy: Policy | None = None
         self._has_warned = False
@@ -156,6 +153,11 @@ class Learner:
             self._policy = self.agent.policy_parameters().actor(self.agent.policy_version)
         return self._policy
 
+    def player(self) -> Policy:
+        """Return a copy of the policy that plays as after the training."""
+        parameters = self.agent.policy_parameters()
+        return parameters.actor(self.agent.policy_version, greedy=self.config.play != "sampled")
+
     @property
     def progress(self) -> float:
         """The share of the run that is done, from 0 to 1."""
@@ -207,29 +209,10 @@ class Learner:
         if config.keep_every and state.updates % config.keep_every == 0:
             self.save(kept_name(state.updates))
         if self._on_update is not None:
-            self._on_update(self._seen_by_hook(row))
+            from workflow_rl.runs.on_update import seen_by_user
+
+            self._on_update(seen_by_user(self, row))
         return row
-
-    def _seen_by_hook(self, row: Mapping[str, float]) -> Update:
-        number = self.state.updates
-
-        def log(name: str, value: float) -> None:
-            self.run.log_of_hook(name, value, number)
-
-        def stop(reason: str) -> None:
-            self.stopped = reason
-
-        def agent() -> Agent | Team:
-            from workflow_rl.runs.saved_agent import agent_of
-
-            parameters = self.agent.policy_parameters()
-            actor = parameters.actor(
-                self.agent.policy_version, greedy=self.config.play != "sampled"
-            )
-            return agent_of(actor, self.config.environment)
-
-        metrics = MappingProxyType(dict(row))
-        return Update(number, self.path, self.config, metrics, agent, log, stop)
 
     def _update(self, may_diverge: bool) -> dict[str, float]:
         """Collect and learn. Return the row of metrics, before any evaluation."""
@@ -275,9 +258,7 @@ class Learner:
 
         stream, seed: of the episodes; a seed of None is the run's.
         """
-        policy = self.agent.policy_parameters().actor(
-            self.agent.policy_version, greedy=self.config.play != "sampled"
-        )
+        policy = self.player()
         seed = self.config.seed if seed is None else seed
         numbers, variants = range(self.config.eval_episodes), self.config.environment.variants
         specs = [episode_spec(seed, number, variants, stream) for number in numbers]

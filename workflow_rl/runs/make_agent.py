@@ -114,7 +114,14 @@ def load_memory(agent: LearningAgent, checkpoint: Checkpoint, run_path: Path) ->
 
 
 def begin_with(agent: LearningAgent, checkpoint: Checkpoint, config: TrainConfig) -> None:
-    """Give the agent of a run the weights of another run's agent. Raises UserError."""
+    """Give the agent of a run the weights of another run's agent. Raises UserError, and ConfigError
+    if a teacher gives weights, too."""
+    if config.teacher is not None:
+        raise ConfigError(
+            "teacher",
+            f"{config.teacher} and the run to begin with both give weights: name one, and no "
+            "teacher (none, in Python None) beside the run",
+        )
     _require_same_function(checkpoint, config)
     try:
         agent.load_policy(checkpoint.agent)

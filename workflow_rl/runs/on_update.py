@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from workflow_rl.runs.config import TrainConfig
+    from workflow_rl.runs.learner import Learner
     from workflow_rl.runs.saved_agent import Agent, Team
 
 
@@ -34,3 +36,22 @@ class Update:
 
 OnUpdate: TypeAlias = Callable[[Update], object]
 """Called after every update. An error in it ends the run, with a checkpoint saved."""
+
+
+def seen_by_user(learner: Learner, row: Mapping[str, float]) -> Update:
+    """Return what a user's function sees of a learner. row: the update's metrics."""
+    number = learner.state.updates
+
+    def agent() -> Agent | Team:
+        from workflow_rl.runs.saved_agent import agent_of
+
+        return agent_of(learner.player(), learner.config.environment)
+
+    def log(name: str, value: float) -> None:
+        learner.run.log_of_hook(name, value, number)
+
+    def stop(reason: str) -> None:
+        learner.stopped = reason
+
+    metrics = MappingProxyType(dict(row))
+    return Update(number, learner.path, learner.config, metrics, agent, log, stop)

@@ -38,7 +38,8 @@ from workflow_rl.commands.options_by_env import (
 )
 from workflow_rl.environments.environment import SETTINGS
 from workflow_rl.environments.source import guests
-from workflow_rl.runs.config import OF_TEACHERS, Mode, TrainConfig
+from workflow_rl.runs.config import Mode, TrainConfig
+from workflow_rl.runs.resolve import OF_TEACHERS
 
 ENV_PYTHON = "env_python"
 RESUME_RUN_DIR = "the folder --run-dir names"

@@ -18,26 +18,28 @@ from workflow_rl.agents.settings import (
     CountOrNone,
     OneOf,
     Settings,
-    WithTeacher,
     giver,
-    is_marked,
 )
 from workflow_rl.agents.user_modules import is_found_as
 from workflow_rl.collection.cluster_address import AUTO, LOCAL, NONE, readable
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError, interpreter
 from workflow_rl.environments.named_by_file import TRUST_IT, is_plain, require_named
 from workflow_rl.environments.source import default_env, guests
-from workflow_rl.runs.presets import KNOWN, preset_named
-from workflow_rl.runs.resolve import LEAST_EPISODES, LEAST_OF_LONG, resolve
+from workflow_rl.runs.presets import KNOWN
+from workflow_rl.runs.resolve import (
+    LEAST_EPISODES,
+    LEAST_OF_LONG,
+    Asked,
+    require_possible,
+    resolve,
+)
 from workflow_rl.runs.saved_config import (
     UnknownSettings,
     flattened,
     import_classes,
     only_the_file_names,
-    require_fields,
     require_same_fields,
     unnamed_classes,
-    with_network,
 )
 from workflow_rl.runs.signature import CAME_FROM as CAME_FROM
 from workflow_rl.runs.signature import SIGNATURE, made_here, signed
@@ -66,15 +68,11 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=1_000_000)]
 
 
-OF_WORKERS = ("n_envs", "n_workers", "envs_per_worker")
-"""Fields of which the others follow from one that is given."""
 _NAME_THE_ENVIRONMENT = {
     *("env", "env_args", "make_env", "named_by_file", "action_mask", "ignore_unknown"),
     *("preset", "algorithm", "env_python"),
 }
 """Fields that decide which environment it is."""
-OF_TEACHERS = ("teacher_episodes", "teacher_epochs")
-"""Fields that go with `teacher`."""
 
 
 class TrainConfig(Settings):
@@ -295,7 +293,7 @@ class TrainConfig(Settings):
         description="Whether only somebody else's file names the environment, which is then made "
         "only if that imports nothing. It is not kept with the run.",
     )
-    _given: dict[str, Any] = PrivateAttr()
+    _asked: Asked = PrivateAttr()
     _environment: Environment = PrivateAttr()
     _plug_in: Algorithm | None = PrivateAttr()
 
@@ -311,29 +309,14 @@ class TrainConfig(Settings):
     ) -> None:
         """known_environment, known_plug_in: what the fields name, if it is known."""
         positional = {"mode": mode, "n_envs": n_envs}
-        given = with_network({n: v for n, v in positional.items() if v is not None} | given)
-        fields = type(self).model_fields
-        require_fields(given, fields)
-        preset = preset_named(given["preset"]) if given.get("preset") else {}
-        if given.get("teacher", preset.get("teacher")) is None:  # Nobody, instead of the preset's.
-            preset = {name: value for name, value in preset.items() if name not in OF_TEACHERS}
-        asked = {name: value for name, value in preset.items() if name != "settings"}
-        for name, value in given.items():
-            if value is not None:
-                asked[name] = value
-            elif fields[name].default is None:  # It follows from other fields, not from a preset.
-                asked.pop(name, None)
-        asked.pop("settings", None)
-        super().__init__(**asked)
-        resolved = resolve(dict(self), preset, given, known_environment, known_plug_in)
+        given = {n: v for n, v in positional.items() if v is not None} | given
+        asked = Asked.of(given, type(self).model_fields)
+        super().__init__(**asked.fields(type(self).model_fields))
+        resolved = resolve(dict(self), asked, known_environment, known_plug_in)
         values, self._environment, self._plug_in = resolved
         vars(self).update(values)
-        self._given = given
-        self._check_end()
-        self._check_curriculum()
-        self._check_algorithm()
-        self._check_rollouts()
-        self._check_overlap()
+        self._asked = asked
+        require_possible(self, self._plug_in)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TrainConfig) and self.to_dict() == other.to_dict()
@@ -343,18 +326,18 @@ class TrainConfig(Settings):
     @property
     def given(self) -> Mapping[str, Any]:
         """The fields that were asked for. All others are defaults."""
-        return dict(self._given)
+        return dict(self._asked.given)
 
     def origins(self) -> dict[str, str]:
         """Return where the values come from that are no defaults of every run, by their names:
         "option" for what was asked, "preset", "environment", or the class of the settings."""
         kind, values, environment = type(self.settings), self.flat(), self.environment
         of_run = [n for n, v in environment.settings.items() if getattr(self, n, None) == v]
-        preset = dict(preset_named(self.preset))
+        given, preset = self._asked.given, dict(self._asked.preset)
         preset |= {**preset.pop("env_args", {}), **preset.pop("settings", {})}
         plain = json.loads(json.dumps(preset))  # Lists for tuples, as in `values`.
-        asked = {*self._given, *(self._given.get("env_args") or {})}
-        settings = self._given.get("settings") or {}
+        asked = {*given, *(given.get("env_args") or {})}
+        settings = given.get("settings") or {}
         if isinstance(settings, Settings):  # The object has all values, whoever gave them.
             usual = self.plug_in.settings_for(environment.settings, {})
             plain_settings = {n: v for n, v in plain.items() if n in kind.model_fields}
@@ -377,7 +360,7 @@ class TrainConfig(Settings):
         return type(self)(
             known_environment=None if is_other else self._environment,
             known_plug_in=None if learns_otherwise else self._plug_in,
-            **{**self._given, **changes},
+            **{**self._asked.given, **changes},
         )
 
     @property
@@ -529,133 +512,3 @@ class TrainConfig(Settings):
         is_auto_of_ours = config.cluster == AUTO and made_here(saved)
         config.require_named(names_cluster or is_auto_of_ours)
         return config
-
-    def _check_end(self) -> None:
-        if self.patience is not None and self.patience < self.eval_every:
-            raise ConfigError(
-                "patience",
-                f"{self.patience} does not go with ",
-                "eval_every",
-                f", {self.eval_every}: between two evaluations no score can be better; give "
-                f"{self.eval_every} or more",
-            )
-        if self.total_episodes is not None and self.total_steps is not None:
-            raise ConfigError(
-                "total_steps",
-                f"{self.total_steps} does not go with ",
-                "total_episodes",
-                f", {self.total_episodes}: a run ends after one or the other",
-            )
-        if self.total_episodes is None and self.total_steps is None:
-            raise ConfigError("total_episodes", "this environment has no default: give a number")
-        try:
-            json.dumps(self.env_args)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise ConfigError("env_args", f"they cannot be kept with the run: {error}") from None
-
-    def _check_curriculum(self) -> None:
-        if not self.curriculum:
-            return
-        if self.env in guests:
-            raise ConfigError("curriculum", f"{self.env} has none: it is for environments of yours")
-        if self.total_episodes is None:
-            raise ConfigError(
-                "curriculum",
-                "the progress is an episode's number of ",
-                "total_episodes",
-                ": give that, and no ",
-                "total_steps",
-            )
-        if not self.eval_every:
-            raise ConfigError(
-                "curriculum",
-                "it needs ",
-                "eval_every",
-                ": the best agent is that of the best evaluation on the whole task, for the "
-                "returns of easier and harder episodes do not compare",
-            )
-
-    def _check_algorithm(self) -> None:
-        found = self._plug_in
-        if found is None:
-            return
-        if found.most_threads is not None and self.learner_threads > found.most_threads:
-            raise ConfigError(
-                "learner_threads",
-                f"{self.learner_threads} is too large: {self.algorithm} learns with at most "
-                f"{found.most_threads}",
-            )
-        lessons = {name: type(self).model_fields[name] for name in OF_TEACHERS}
-        of_algorithm = type(self.settings).model_fields.items()
-        lessons |= {name: field for name, field in of_algorithm if is_marked(field, WithTeacher)}
-        for name, field in lessons.items() if self.teacher is None else ():
-            value = getattr(self if name in OF_TEACHERS else self.settings, name)
-            if value != field.default:
-                raise ConfigError(name, f"{value} goes with ", "teacher", ": name one")
-        if self.teacher is not None and not found.takes_teachers:
-            raise ConfigError("teacher", f"{self.algorithm} copies no agent: use ppo")
-        if self.device not in found.devices:
-            raise ConfigError(
-                "device", f"{self.algorithm} learns on the {' or '.join(found.devices)}"
-            )
-
-    def _check_rollouts(self) -> None:
-        if self.num_steps_per_env is None:
-            if self.episodes_per_update is not None and self.steps_per_update is not None:
-                raise ConfigError(
-                    "steps_per_update",
-                    f"{self.steps_per_update} does not go with ",
-                    "episodes_per_update",
-                    f", {self.episodes_per_update}: a rollout of complete episodes is given by one "
-                    "or the other",
-                )
-            return
-        if self.episodes_per_update is not None:
-            raise ConfigError(
-                "episodes_per_update",
-                f"{self.episodes_per_update} does not go with ",
-                "num_steps_per_env",
-                ": the size of a rollout of unrolls is given by ",
-                "steps_per_update",
-            )
-        assert self.steps_per_update is not None
-        round_steps = self.n_envs * self.num_steps_per_env
-        if self.batching != "first-come" and self.steps_per_update % round_steps:
-            below = self.steps_per_update // round_steps * round_steps
-            nearest = [str(steps) for steps in (below, below + round_steps) if steps]
-            raise ConfigError(
-                "steps_per_update",
-                f"{self.steps_per_update} is not a multiple of what the envs collect together, "
-                f"{self.n_envs} x {self.num_steps_per_env} = {round_steps}: give "
-                f"{' or '.join(nearest)}",
-            )
-
-    def _check_overlap(self) -> None:
-        lag = self.num_batches_to_accumulate
-        if not self.async_rl:
-            for name, alone in (("batching", "exact-lag"), ("num_batches_to_accumulate", 1)):
-                if getattr(self, name) != alone:
-                    raise ConfigError(name, f"{getattr(self, name)} needs ", "async_rl")
-        if self.batching == "first-come" and self.mode == "sync":
-            raise ConfigError(
-                "batching", "first-come needs the asynchronous trainer: a barrier has no first"
-            )
-        if self.batching != "exact-lag":
-            return
-        plug_in = self._plug_in
-        limit = None if plug_in is None else plug_in.max_policy_lag(self.settings)
-        if self.async_rl and limit is not None and limit < lag:
-            raise ConfigError(
-                "max_policy_lag",
-                f"{limit} leaves nothing to learn from: with exact-lag batching the lag of every "
-                "step is ",
-                "num_batches_to_accumulate",
-                f", {lag}",
-            )
-        for name, alone in (("when_full", "wait"), ("take_all", False)):
-            if getattr(self, name) != alone:
-                raise ConfigError(
-                    name,
-                    f"{getattr(self, name)} does not go with exact-lag batching, which neither "
-                    "drops nor joins batches",
-                )

@@ -9,7 +9,8 @@ import numpy as np
 
 from workflow_rl.collection.rollout import Rollout, utilisation
 from workflow_rl.runs.checkpoint import TrainingState
-from workflow_rl.runs.config import OF_WORKERS, TrainConfig
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.resolve import OF_WORKERS
 
 METRICS = (
     "update",

@@ -1,19 +1,28 @@
-"""Resolve what was asked of a run: fill every default that follows from something else."""
+"""Resolve what was asked of a run: fill every default that follows from something else, and check
+what goes together."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic.fields import FieldInfo
 
 from workflow_rl import machine_facts
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.algorithm import Algorithm
-from workflow_rl.agents.settings import ConfigError, Settings
+from workflow_rl.agents.settings import ConfigError, Settings, WithTeacher, is_marked
 from workflow_rl.collection.cluster_address import LOCAL, NONE
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.source import environment_of, guests
+from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.saved_config import UnknownSettings
+
+if TYPE_CHECKING:
+    from workflow_rl.runs.config import TrainConfig
 
 EPISODES_PER_UPDATE = 24
 STEPS_PER_UPDATE = 2048
@@ -21,10 +30,51 @@ LEAST_EPISODES = 8  # Of a rollout whose size is given in steps.
 LEAST_OF_LONG = 2
 
 
+OF_WORKERS = ("n_envs", "n_workers", "envs_per_worker")
+"""Fields of which the others follow from one that is given."""
+OF_TEACHERS = ("teacher_episodes", "teacher_epochs")
+"""Fields that go with `teacher`."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked of a run.
+
+    given: the fields of a TrainConfig that were given. preset: the preset's fields, which replace
+    defaults.
+    """
+
+    given: Mapping[str, Any]
+    preset: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], known: Collection[str]) -> Asked:
+        """Return what the given fields ask for. known: the names of a TrainConfig's fields.
+
+        Raises ConfigError for a setting of the algorithm that is given as a field.
+        """
+        given = _with_network(given)
+        _require_fields(given, known)
+        preset = preset_named(given.get("preset"))
+        if given.get("teacher", preset.get("teacher")) is None:  # Nobody, instead of the preset's.
+            preset = {name: value for name, value in preset.items() if name not in OF_TEACHERS}
+        return cls(given, preset)
+
+    def fields(self, known: Mapping[str, FieldInfo]) -> dict[str, Any]:
+        """Return the fields that have no default, but for the settings of the algorithm."""
+        asked = dict(self.preset)
+        for name, value in self.given.items():
+            if value is not None:
+                asked[name] = value
+            elif known[name].default is None:  # It follows from other fields, not from a preset.
+                asked.pop(name, None)
+        asked.pop("settings", None)
+        return asked
+
+
 def resolve(
     values: dict[str, Any],
-    preset: Mapping[str, Any],
-    given: Mapping[str, Any],
+    asked: Asked,
     environment: Environment | None,
     plug_in: Algorithm | None,
 ) -> tuple[dict[str, Any], Environment, Algorithm | None]:
@@ -35,16 +85,15 @@ def resolve(
     Args:
         values: the fields that were given or that the preset has, checked, or their constant
             defaults. None asks for a default that follows from other fields.
-        preset: the preset's fields.
-        given: the fields that were given.
+        asked: what was asked.
         environment: the environment, if it is known already.
         plug_in: the algorithm, if it is known already.
 
     Raises:
         ConfigError: an environment, an algorithm or a setting makes no sense.
     """
-    asked = given.get("settings")
-    if plug_in is None and not isinstance(asked, UnknownSettings):
+    given, preset, settings = asked.given, asked.preset, asked.given.get("settings")
+    if plug_in is None and not isinstance(settings, UnknownSettings):
         plug_in = algorithm.find(values["algorithm"])
     if environment is None:
         if preset.get("env") and values["env"] not in guests:
@@ -63,9 +112,9 @@ def resolve(
         raise ConfigError(
             "env", f"{values['env']} calls its argument {min(both)} as a run calls its own field"
         )
-    values["settings"] = asked
+    values["settings"] = settings
     if plug_in is not None:
-        values["settings"] = _settings(plug_in, environment, preset.get("settings", {}), asked)
+        values["settings"] = _settings(plug_in, environment, preset.get("settings", {}), settings)
         if values["device"] == "auto":
             values["device"] = _fastest_device(plug_in)
     if values["total_episodes"] is None and values["total_steps"] is None:
@@ -207,3 +256,171 @@ def workers_for(
             f"{math.ceil(n_envs / n_workers)} or greater, or left out",
         )
     return n_workers, envs_per_worker
+
+
+def _with_network(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a TrainConfig's fields with `network` among the settings of the algorithm."""
+    values = dict(given)
+    if (network := values.pop("network", None)) is not None:
+        settings = values.get("settings")
+        if isinstance(settings, Settings):
+            values["settings"] = settings.changed(network=network)
+        else:
+            values["settings"] = {**(settings or {}), "network": network}
+    return values
+
+
+def _require_fields(given: Mapping[str, Any], fields: Collection[str]) -> None:
+    """Raise ConfigError for a setting of the algorithm that is given as a field of TrainConfig.
+
+    fields: the names of those that TrainConfig has.
+    """
+    unknown = [field for field in given if field not in fields]
+    name = given.get("algorithm", preset_named(given.get("preset")).get("algorithm", "ppo"))
+    if not unknown or not isinstance(name, str) or name not in algorithm.names():
+        return
+    for field in unknown:
+        if field in algorithm.find(name).settings.model_fields:
+            raise ConfigError(
+                field,
+                f"it is a setting of {name}: give settings={{{field!r}: {given[field]!r:.50}}}",
+            )
+
+
+def require_possible(config: TrainConfig, plug_in: Algorithm | None) -> None:
+    """Raise ConfigError for fields that do not go together.
+
+    plug_in: the algorithm; None if only a file names it.
+    """
+    _check_end(config)
+    _check_curriculum(config)
+    if plug_in is not None:
+        _check_algorithm(config, plug_in)
+    _check_rollouts(config)
+    _check_overlap(config, plug_in)
+
+
+def _clash(config: TrainConfig, name: str, other: str, why: str) -> ConfigError:
+    """Return the error that one field does not go with another."""
+    values = getattr(config, name), getattr(config, other)
+    return ConfigError(name, f"{values[0]} does not go with ", other, f", {values[1]}: {why}")
+
+
+def _check_end(config: TrainConfig) -> None:
+    if config.patience is not None and config.patience < config.eval_every:
+        raise _clash(
+            *(config, "patience", "eval_every"),
+            f"between two evaluations no score can be better; give {config.eval_every} or more",
+        )
+    if config.total_episodes is not None and config.total_steps is not None:
+        raise _clash(config, "total_steps", "total_episodes", "a run ends after one or the other")
+    if config.total_episodes is None and config.total_steps is None:
+        raise ConfigError("total_episodes", "this environment has no default: give a number")
+    try:
+        json.dumps(config.env_args)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError("env_args", f"they cannot be kept with the run: {error}") from None
+
+
+def _check_curriculum(config: TrainConfig) -> None:
+    if not config.curriculum:
+        return
+    if config.env in guests:
+        raise ConfigError("curriculum", f"{config.env} has none: it is for environments of yours")
+    if config.total_episodes is None:
+        raise ConfigError(
+            "curriculum",
+            "the progress is an episode's number of ",
+            "total_episodes",
+            ": give that, and no ",
+            "total_steps",
+        )
+    if not config.eval_every:
+        raise ConfigError(
+            "curriculum",
+            "it needs ",
+            "eval_every",
+            ": the best agent is that of the best evaluation on the whole task, for the "
+            "returns of easier and harder episodes do not compare",
+        )
+
+
+def _check_algorithm(config: TrainConfig, plug_in: Algorithm) -> None:
+    if plug_in.most_threads is not None and config.learner_threads > plug_in.most_threads:
+        raise ConfigError(
+            "learner_threads",
+            f"{config.learner_threads} is too large: {config.algorithm} learns with at most "
+            f"{plug_in.most_threads}",
+        )
+    lessons = {name: type(config).model_fields[name] for name in OF_TEACHERS}
+    of_algorithm = type(config.settings).model_fields.items()
+    lessons |= {name: field for name, field in of_algorithm if is_marked(field, WithTeacher)}
+    for name, field in lessons.items() if config.teacher is None else ():
+        value = getattr(config if name in OF_TEACHERS else config.settings, name)
+        if value != field.default:
+            raise ConfigError(name, f"{value} goes with ", "teacher", ": name one")
+    if config.teacher is not None and not plug_in.takes_teachers:
+        raise ConfigError("teacher", f"{config.algorithm} copies no agent: use ppo")
+    if config.device not in plug_in.devices:
+        raise ConfigError(
+            "device", f"{config.algorithm} learns on the {' or '.join(plug_in.devices)}"
+        )
+
+
+def _check_rollouts(config: TrainConfig) -> None:
+    if config.num_steps_per_env is None:
+        if config.episodes_per_update is not None and config.steps_per_update is not None:
+            raise _clash(
+                *(config, "steps_per_update", "episodes_per_update"),
+                "a rollout of complete episodes is given by one or the other",
+            )
+        return
+    if config.episodes_per_update is not None:
+        raise ConfigError(
+            "episodes_per_update",
+            f"{config.episodes_per_update} does not go with ",
+            "num_steps_per_env",
+            ": the size of a rollout of unrolls is given by ",
+            "steps_per_update",
+        )
+    assert config.steps_per_update is not None
+    round_steps = config.n_envs * config.num_steps_per_env
+    if config.batching != "first-come" and config.steps_per_update % round_steps:
+        below = config.steps_per_update // round_steps * round_steps
+        nearest = [str(steps) for steps in (below, below + round_steps) if steps]
+        raise ConfigError(
+            "steps_per_update",
+            f"{config.steps_per_update} is not a multiple of what the envs collect together, "
+            f"{config.n_envs} x {config.num_steps_per_env} = {round_steps}: give "
+            f"{' or '.join(nearest)}",
+        )
+
+
+def _check_overlap(config: TrainConfig, plug_in: Algorithm | None) -> None:
+    lag = config.num_batches_to_accumulate
+    if not config.async_rl:
+        for name, alone in (("batching", "exact-lag"), ("num_batches_to_accumulate", 1)):
+            if getattr(config, name) != alone:
+                raise ConfigError(name, f"{getattr(config, name)} needs ", "async_rl")
+    if config.batching == "first-come" and config.mode == "sync":
+        raise ConfigError(
+            "batching", "first-come needs the asynchronous trainer: a barrier has no first"
+        )
+    if config.batching != "exact-lag":
+        return
+    limit = None if plug_in is None else plug_in.max_policy_lag(config.settings)
+    if config.async_rl and limit is not None and limit < lag:
+        raise ConfigError(
+            "max_policy_lag",
+            f"{limit} leaves nothing to learn from: with exact-lag batching the lag of every "
+            "step is ",
+            "num_batches_to_accumulate",
+            f", {lag}",
+        )
+    for name, alone in (("when_full", "wait"), ("take_all", False)):
+        if getattr(config, name) != alone:
+            raise ConfigError(
+                name,
+                f"{getattr(config, name)} does not go with exact-lag batching, which neither "
+                "drops nor joins batches",
+            )

@@ -20,10 +20,11 @@ from workflow_rl.runs.checkpoint import (
     own_config,
     own_settings,
 )
-from workflow_rl.runs.config import OF_WORKERS, ConfigError, Resume, TrainConfig
+from workflow_rl.runs.config import ConfigError, Resume, TrainConfig
 from workflow_rl.runs.execute import Plan
 from workflow_rl.runs.folder import is_finished, population_of, population_record
 from workflow_rl.runs.make_agent import LATEST
+from workflow_rl.runs.resolve import OF_WORKERS
 from workflow_rl.runs.saved_config import flattened
 from workflow_rl.runs.signature import changed, made_here
 from workflow_rl.terminal import in_short

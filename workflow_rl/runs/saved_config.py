@@ -12,7 +12,6 @@ from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.settings import ConfigError, Settings
 from workflow_rl.environments.named_by_file import TRUST_IT, is_plain, not_found
 from workflow_rl.errors import UserError
-from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.signature import made_here
 
 
@@ -96,32 +95,3 @@ def only_the_file_names(config: Mapping[str, Any]) -> str:
     settings = [f"{name}={value!r:.100}" for name, value in not_plain(config).items()]
     may_name = f" with {', '.join(settings)}, which may name a file" if settings else ""
     return f"only the file names {named}{may_name}: {TRUST_IT}"
-
-
-def with_network(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a TrainConfig's fields with `network` among the settings of the algorithm."""
-    values = dict(given)
-    if (network := values.pop("network", None)) is not None:
-        settings = values.get("settings")
-        if isinstance(settings, Settings):
-            values["settings"] = settings.changed(network=network)
-        else:
-            values["settings"] = {**(settings or {}), "network": network}
-    return values
-
-
-def require_fields(given: Mapping[str, Any], fields: Collection[str]) -> None:
-    """Raise ConfigError for a setting of the algorithm that is given as a field of TrainConfig.
-
-    fields: the names of those that TrainConfig has.
-    """
-    unknown = [field for field in given if field not in fields]
-    name = given.get("algorithm", preset_named(given.get("preset")).get("algorithm", "ppo"))
-    if not unknown or not isinstance(name, str) or name not in algorithm.names():
-        return
-    for field in unknown:
-        if field in algorithm.find(name).settings.model_fields:
-            raise ConfigError(
-                field,
-                f"it is a setting of {name}: give settings={{{field!r}: {given[field]!r:.50}}}",
-            )

@@ -20,8 +20,9 @@ from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.commands.main import main
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.checkpoint_file import read_values, write_values
-from workflow_rl.runs.config import OF_TEACHERS, TrainConfig
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import best_of
+from workflow_rl.runs.resolve import OF_TEACHERS
 
 TINY = [
     *("--n-envs", "2", "--max-steps", "5", "--episodes-per-update", "2", "--total-episodes", "4"),

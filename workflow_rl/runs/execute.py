@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.collection.failures import StopRequested
-from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.worker_process import require_no_worker
 from workflow_rl.environments.source import guests
 from workflow_rl.errors import UserError
@@ -171,20 +170,18 @@ def execute(
             plan.configs, plan.folders(path), plan.resumed, strict=True
         )
     ]
-    record = _record_of(plan, path)
-    meetings = None if meetings_of is None else meetings_of(path, record, learners)
-    unfinished: AbstractContextManager[None] = contextlib.nullcontext()
-    if record is not None:
-        from workflow_rl.runs.population_dir import finish_population, unfinished_population
+    record: PopulationRecord | None = None
+    chosen = None
 
-        unfinished = unfinished_population(path)
+    def begin() -> Meetings:
+        nonlocal record
+        record = _record_of(plan, path)
+        return Meetings() if meetings_of is None else meetings_of(path, record, learners)
 
     @contextlib.contextmanager
-    def watched(pool: AnyPool) -> Iterator[None]:
-        with unfinished, watch(pool):
+    def watched(work: Any) -> Iterator[None]:
+        with _unfinished(path, record), watch(work):
             yield
-
-    chosen = None
 
     def conclude(summaries: Sequence[dict[str, Any]]) -> None:
         nonlocal chosen
@@ -196,11 +193,13 @@ def execute(
 
     summaries = train_together(
         *(learners, quiet, trace, watched),
-        meetings=meetings,
+        begin=begin,
         conclude=conclude if choose else None,
     )
     best = best_of(summaries)
     if record is not None:
+        from workflow_rl.runs.population_dir import finish_population
+
         finish_population(path, summaries, best)
     return Outcome(path, learners, summaries, best, chosen, record)
 
@@ -245,6 +244,15 @@ def _record_of(plan: Plan, path: Path) -> PopulationRecord | None:
     record = PopulationRecord([config.to_save() for config in plan.configs], exchange)
     begin_population(path, record)
     return record
+
+
+def _unfinished(path: Path, record: PopulationRecord | None) -> AbstractContextManager[None]:
+    """Return what keeps the summary of several policies true while they train."""
+    if record is None:
+        return contextlib.nullcontext()
+    from workflow_rl.runs.population_dir import unfinished_population
+
+    return unfinished_population(path)
 
 
 def best_of(summaries: Sequence[dict[str, Any]]) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
-from workflow_rl.agents.algorithm import DivergedError
+from workflow_rl.agents.algorithm import DivergedError, LearningAgent
 from workflow_rl.agents.policies.numpy_policy import Policy
 from workflow_rl.agents.settings import Settings
 from workflow_rl.collection.rollout import Collector, outweighing, what_is_not_finite
@@ -52,20 +52,21 @@ _log = logging.getLogger(__name__)
 class Learner:
     """Learns one policy from the rollouts of workers, which it may share, and keeps its run.
 
-    A learner is a context manager. While it is entered, the run's folder is open. Before, nothing
-    is written.
+    First its agent is made. Then it is entered as a context manager: the run's folder is open.
+    Before, nothing is written.
 
     path: the run's folder. resumed: the checkpoint to go on from, or None. init_from: a checkpoint
     of another run, whose weights and running statistics the run takes over, or None. draw: draws
     the run's learning curve when it ends or stops. on_update: see `on_update`.
 
-    Making a learner raises UserError or ConfigError, and entering a learner raises UserError. After
-    that, everything raises NotWrittenError, with the last checkpoint kept.
+    To enter a learner raises UserError. After that, everything raises NotWrittenError, with the
+    last checkpoint kept.
     """
 
+    agent: LearningAgent
     schedule: Schedule
     run: RunDir
-    copied: dict[str, Any] | None
+    copied: dict[str, Any] | None = None
     """How well the agent copied a teacher: see `teaching.copy_teacher`."""
     is_learning = False
     """Whether an update has begun and not ended: then the agent cannot be saved."""
@@ -81,26 +82,29 @@ class Learner:
         draw: Draw | None = None,
         on_update: OnUpdate | None = None,
     ) -> None:
-        self.config, self.path, self._resumed = config, path, resumed
+        assert resumed is None or init_from is None
+        self.config, self.path = config, path
+        self._resumed, self._init_from = resumed, init_from
         self._draw, self._on_update = draw, on_update
-        self._has_others_weights = init_from is not None
-        self.agent = make_agent(config)
-        self.state = TrainingState()
-        if resumed is not None:
-            assert init_from is None
-            restored_agent(self.agent, resumed, path / LATEST)
-            load_memory(self.agent, resumed, path)
-            self.state = resumed.training
-            self.stopped = _enough(config, self.state, self.state.best_score)
-        elif init_from is not None:
-            begin_with(self.agent, init_from, config)
+        self.state = TrainingState() if resumed is None else resumed.training
         self._policy: Policy | None = None
         self._has_warned = False
-        self.copied = None
 
-    def copy_teacher(self, make_pool: MakePool, watch: Callable[[Any], Any], quiet: bool) -> None:
-        """Copy the config's teacher, if there is one and the run begins: see `teaching`."""
-        if self.config.teacher is not None and self._resumed is None:
+    def make_agent(self, make_pool: MakePool, watch: Callable[[Any], Any], quiet: bool) -> None:
+        """Make the agent, with what it begins with: new weights, a teacher's, another run's, or
+        those with which this run goes on. Nothing is written.
+
+        make_pool, watch, quiet: see `copy_teacher.copy_teacher`. Raises UserError, ConfigError, and
+        what `copy_teacher` raises.
+        """
+        self.agent = make_agent(self.config)
+        if self._resumed is not None:
+            restored_agent(self.agent, self._resumed, self.path / LATEST)
+            load_memory(self.agent, self._resumed, self.path)
+            self.stopped = _enough(self.config, self.state, self.state.best_score)
+        elif self._init_from is not None:
+            begin_with(self.agent, self._init_from, self.config)
+        elif self.config.teacher is not None:
             from workflow_rl.runs.copy_teacher import copy_teacher
 
             self.copied = copy_teacher(self.config, self.agent, make_pool, watch, quiet)
@@ -131,7 +135,7 @@ class Learner:
 
             with self.run.writing(TEACHER_FILE) as path:
                 write_text(path, json.dumps(self.copied, indent=2) + "\n")
-        self.run.record_weights(self._weights(), self._has_others_weights)
+        self.run.record_weights(self._weights(), init_from=self._init_from is not None)
 
     def _have_best_play(self) -> None:
         """Have the best agent so far play as a resumed run says anew."""

@@ -127,7 +127,7 @@ def train_together(
     trace_path: Path | None = None,
     watch: Watch = contextlib.nullcontext,
     collector_of: MakeCollector = make_collector,
-    meetings: Meetings | None = None,
+    begin: Callable[[], Meetings] = Meetings,
     last_update: int | None = None,
     conclude: Callable[[Sequence[dict[str, Any]]], None] | None = None,
 ) -> list[dict[str, Any]]:
@@ -142,14 +142,15 @@ def train_together(
         watch: a context manager, entered with the pool while the runs last. It may stop them, as
             `stopped_by_signals` does.
         collector_of: makes the collector.
-        meetings: where the learners wait for each other.
+        begin: called once the agents are made, before the runs' folders are opened. Returns where
+            the learners wait for each other.
         last_update: the update after which the runs end, whatever their configs say.
         conclude: called with the summaries before they are written. A run that ends in there is
             not finished, and concludes when it is resumed.
 
     Raises:
-        ConfigError, StoppedAtOnce: from `teaching.copy_teacher`. Nothing has been written.
-        UserError: a folder cannot be used. Nothing has been written.
+        ConfigError, StoppedAtOnce: from `Learner.make_agent`. Nothing has been written.
+        UserError: a checkpoint or a folder cannot be used. Nothing has been written.
         StopRequested, TooManyFailuresError, NotFiniteError: checkpoints have been saved.
         NotWrittenError: a run cannot be written. The last checkpoints are kept.
         DivergedError: no policy is left that has not diverged. The batch is beside the last
@@ -157,7 +158,8 @@ def train_together(
     """
     config = learners[0].config
     for learner in learners:
-        learner.copy_teacher(lambda make_envs: make_pool(config, None, make_envs), watch, quiet)
+        learner.make_agent(lambda make_envs: make_pool(config, None, make_envs), watch, quiet)
+    meetings = begin()
     with (
         ExitStack() as stack,
         Trace(trace_path, config.to_dict()) as trace,
@@ -174,7 +176,7 @@ def train_together(
         with watch(pool):
             try:
                 with pool, _all_entered(learners):
-                    _loop(learners, pool, quiet, meetings or Meetings(), last_update, lost)
+                    _loop(learners, pool, quiet, meetings, last_update, lost)
             except NotWrittenError:
                 raise
             except Exception:  # A stop, failures, or what nobody expects.

@@ -21,6 +21,7 @@ from workflow_rl.runs import loop
 from workflow_rl.runs.checkpoint import TrainingState, load_checkpoint
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.learner import Learner
+from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.metrics import summarise
 from workflow_rl.runs.progress import described_returns
 from workflow_rl.terminal import safe_output
@@ -158,6 +159,7 @@ def test_evaluations_too_count_each_kind_as_often_as_it_is_drawn(tmp_path):
         return SimpleNamespace(returns=played, variants=kinds, skipped=[], trajectories=[])
 
     learner = Learner(config_of(eval_episodes=20), tmp_path / "run")
+    learner.agent = make_agent(learner.config)
     learner.schedule = SimpleNamespace(evaluate=play)
     assert learner.evaluate() == pytest.approx(-30)
 

@@ -78,13 +78,16 @@ def run(
         collector = loop.make_collector(pool, config)
         return collector if before is None else Interfered(collector, pool, before)
 
+    def begin() -> loop.Meetings:
+        return loop.Meetings() if exchange is None else Population(path, record, learners)
+
     with on_counting_envs():
         return loop.train_together(
             learners,
             quiet=True,
             watch=loop.stopped_by_signals,
             collector_of=collector_of,
-            meetings=None if exchange is None else Population(path, record, learners),
+            begin=begin,
         )
 
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic.fields import FieldInfo
 
-from workflow_rl import machine_facts
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.agents.settings import ConfigError, Settings, WithTeacher, is_marked
 from workflow_rl.collection.cluster_address import LOCAL, NONE
 from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
 from workflow_rl.environments.source import environment_of, guests
+from workflow_rl.machine_facts import usable_cores
 from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.saved_config import UnknownSettings
 
@@ -28,7 +28,6 @@ EPISODES_PER_UPDATE = 24
 STEPS_PER_UPDATE = 2048
 LEAST_EPISODES = 8  # Of a rollout whose size is given in steps.
 LEAST_OF_LONG = 2
-
 
 OF_WORKERS = ("n_envs", "n_workers", "envs_per_worker")
 """Fields of which the others follow from one that is given."""
@@ -61,7 +60,7 @@ class Asked:
         return cls(given, preset)
 
     def fields(self, known: Mapping[str, FieldInfo]) -> dict[str, Any]:
-        """Return the fields that have no default, but for the settings of the algorithm."""
+        """Return the fields that replace constant defaults, but for the algorithm's settings."""
         asked = dict(self.preset)
         for name, value in self.given.items():
             if value is not None:
@@ -120,7 +119,14 @@ def resolve(
     if values["total_episodes"] is None and values["total_steps"] is None:
         for name in ("total_episodes", "total_steps"):
             values[name] = environment.settings.get(name)
-    if values["n_workers"] and values["envs_per_worker"] and given.get("n_envs") is None:
+    _fill_workers(values, environment, gives_envs=given.get("n_envs") is not None)
+    _fill_rollouts(values, environment, plug_in is not None and plug_in.off_policy)
+    return values, environment, plug_in
+
+
+def _fill_workers(values: dict[str, Any], environment: Environment, gives_envs: bool) -> None:
+    """Fill in the fields of OF_WORKERS. gives_envs: whether the number of envs was given."""
+    if values["n_workers"] and values["envs_per_worker"] and not gives_envs:
         values["n_envs"] = values["n_workers"] * values["envs_per_worker"]
     are_free = values["n_workers"] is None and values["envs_per_worker"] is None
     values["n_workers"], values["envs_per_worker"] = workers_for(
@@ -130,12 +136,16 @@ def resolve(
         one_env_each=are_free
         and values["mode"] == "sync"
         and not _steps_together(environment, values),
-        cores=machine_facts.usable_cores() if values["cluster"] in (NONE, LOCAL) else None,
+        cores=usable_cores() if values["cluster"] in (NONE, LOCAL) else None,
     )
+
+
+def _fill_rollouts(values: dict[str, Any], environment: Environment, off_policy: bool) -> None:
+    """Fill in the size of a rollout. off_policy: see `Algorithm`."""
     if values["num_steps_per_env"] is not None:
         if values["steps_per_update"] is None:
             values["steps_per_update"] = _steps_of_unrolls(
-                values, environment.episode_steps, plug_in is not None and plug_in.off_policy
+                values, environment.episode_steps, off_policy
             )
     elif values["episodes_per_update"] is None and values["steps_per_update"] is None:
         # The number of envs has no say: it must not decide how well a run learns.
@@ -146,7 +156,6 @@ def resolve(
     in_steps = values["num_steps_per_env"] is None and values["episodes_per_update"] is None
     if values["min_episodes_per_update"] is None and not in_steps:
         values["min_episodes_per_update"] = LEAST_EPISODES  # It has no say.
-    return values, environment, plug_in
 
 
 def _fastest_device(plug_in: Algorithm) -> str:

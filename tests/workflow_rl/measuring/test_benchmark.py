@@ -130,7 +130,7 @@ def test_without_the_synchronous_variant_there_is_no_speedup_over_it():
 
 def test_variants_have_whole_waves_of_episodes_and_their_own_layouts(monkeypatch):
     monkeypatch.setattr(benchmark_module, "usable_cores", lambda: 4)
-    monkeypatch.setattr("workflow_rl.machine_facts.usable_cores", lambda: 4)
+    monkeypatch.setattr("workflow_rl.runs.resolve.usable_cores", lambda: 4)
     names = ["sync", "sync-packed", "async", "async-training"]
     variants = make_variants(
         {"cyborg": {"simulator": "cyborg"}}, [8], names, {"cyborg": 20}, seed=3
@@ -152,7 +152,7 @@ def test_variants_have_whole_waves_of_episodes_and_their_own_layouts(monkeypatch
 
 
 def test_the_ceiling_has_all_envs_where_one_call_steps_several(monkeypatch):
-    monkeypatch.setattr("workflow_rl.machine_facts.usable_cores", lambda: 4)
+    monkeypatch.setattr("workflow_rl.runs.resolve.usable_cores", lambda: 4)
     monkeypatch.setattr(benchmark_module, "usable_cores", lambda: 4)
     simulators = {"compiled": {"simulator": "compiled"}}
     ceiling, sync = make_variants(simulators, [2, 20], ["sync"], {"compiled": 20})[::2]
@@ -165,7 +165,7 @@ def test_the_ceiling_has_all_envs_where_one_call_steps_several(monkeypatch):
 
 
 def test_steps_are_played_as_the_ceiling_is_with_each_number_of_envs(monkeypatch):
-    monkeypatch.setattr("workflow_rl.machine_facts.usable_cores", lambda: 2)
+    monkeypatch.setattr("workflow_rl.runs.resolve.usable_cores", lambda: 2)
     monkeypatch.setattr(benchmark_module, "usable_cores", lambda: 2)
     ways = {"cyborg": {"simulator": "cyborg"}, "compiled": {"simulator": "compiled"}}
     variants = make_variants(ways, [10, 100], ["steps"], {"cyborg": 10, "compiled": 100})

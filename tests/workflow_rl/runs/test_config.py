@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workflow_rl import machine_facts
 from workflow_rl.agents.ppo.agent import PPOConfig
 from workflow_rl.agents.sac.config import SACConfig
+from workflow_rl.runs import resolve
 from workflow_rl.runs.config import ConfigError, TrainConfig
 from workflow_rl.runs.resolve import workers_for
 
@@ -17,14 +17,14 @@ def test_defaults_of_the_synchronous_trainer_are_one_env_a_worker():
 
 
 def test_defaults_of_the_asynchronous_trainer_are_one_worker_a_core(monkeypatch):
-    monkeypatch.setattr(machine_facts, "usable_cores", lambda: 2)
+    monkeypatch.setattr(resolve, "usable_cores", lambda: 2)
     config = TrainConfig("async", n_envs=100)
     assert (config.n_workers, config.envs_per_worker) == (2, 50)
     assert TrainConfig("async", n_envs=1).n_workers == 1
 
 
 def test_compiled_envs_share_one_worker_a_core(monkeypatch):
-    monkeypatch.setattr(machine_facts, "usable_cores", lambda: 2)
+    monkeypatch.setattr(resolve, "usable_cores", lambda: 2)
     config = TrainConfig("sync", n_envs=100, env_args={"simulator": "compiled"})
     assert (config.n_workers, config.envs_per_worker) == (2, 50)
 

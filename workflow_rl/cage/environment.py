@@ -82,6 +82,11 @@ class AgainstReds(CageEnvironment):
     opponents_in = "red_agent"
     roster: ClassVar[Roster]
 
+    @property
+    def episode_steps(self) -> int:
+        """The length of all episodes."""
+        raise NotImplementedError
+
     @functools.cached_property
     def reds(self) -> Attackers:
         """The red agents that `red_agent` names."""

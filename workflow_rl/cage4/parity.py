@@ -30,7 +30,7 @@ from workflow_rl.cage.comparison import (
 from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.cyborg.simulators import make_simulator
-from workflow_rl.cage4.red.roster import PolicyReds, load_reds
+from workflow_rl.cage4.red.roster import OneTeam, load_reds
 from workflow_rl.cage4.red.scripted import RED_TEAMS, Chosen, RandomReds
 from workflow_rl.cage4.scenario.scenario4 import (
     AGENTS,
@@ -50,7 +50,7 @@ AllChosen: TypeAlias = tuple[list[int], NDArray[np.bool_] | None, Chosen | None]
 class TeamAndReds:
     """The `comparison.Players`. reds: None if a class of CybORG's plays Red."""
 
-    def __init__(self, team: SingleTeam, reds: RandomReds | PolicyReds | None) -> None:
+    def __init__(self, team: SingleTeam, reds: RandomReds | OneTeam | None) -> None:
         self._team, self._reds = team, reds
 
     def reset(self, episode: ComparedEpisode, first: SimulatorSide) -> None:
@@ -155,8 +155,8 @@ class Cage4Comparison:
 
 
 @functools.cache
-def _reds_outside(name: str) -> RandomReds | PolicyReds:
-    return RED_TEAMS[name]() if name in RED_TEAMS else PolicyReds(load_reds(name))
+def _reds_outside(name: str) -> RandomReds | OneTeam:
+    return RED_TEAMS[name]() if name in RED_TEAMS else OneTeam(load_reds(name))
 
 
 def first_element(name: str, value: Any, other: Any) -> tuple[str, Any, Any]:

@@ -4,7 +4,7 @@ In goes what a user gives as `red_agent`: a name, a class, an object, the path o
 or several of these with weights. Out comes what a simulator asks for Red's actions.
 
 Start reading at `roster`, which knows the challenge's red agents. `user_reds` makes those of users
-ready, and `trial` tries them before a run. `knowledge` follows from outside what Red knows.
+ready, and `cage.trial` tries them before a run. `knowledge` follows from outside what Red knows.
 `cage2.attackers` is the interface that users write red agents for. The programs of the challenge's
 red agents are in `compiled.red_agents`.
 """

@@ -142,3 +142,21 @@ def red_policy(name: str, greedy: bool, scenario: Scenario) -> NumpyPolicy:
             f"{size} numbers and chooses from {n} actions with a mask"
         )
     return policy
+
+
+def compile_for_users(scenario: Scenario, max_steps: int) -> None:
+    """Compile what plays users' red agents in compiled code, beside one of the challenge's."""
+    import numpy as np
+
+    from workflow_rl.cage2.attackers import Asleep
+    from workflow_rl.cage2.compiled.batched_simulator import CompiledEnvs
+    from workflow_rl.cage2.compiled.description import tables_of
+    from workflow_rl.cage2.compiled.red_simulator import RedSimulator
+    from workflow_rl.cage2.scenario2 import RED_AGENTS
+    from workflow_rl.environments.episode import EpisodeSpec
+
+    batch = RedSimulator(1, max_steps, {"": OneByOne(Asleep)}, tables=tables_of(scenario))
+    envs = CompiledEnvs(batch, max_steps)
+    for red_agent in ("", RED_AGENTS[2]):
+        envs.reset([0], [EpisodeSpec(0, red_agent, 0, 0)])
+        envs.step([0], np.zeros(1, np.int64))

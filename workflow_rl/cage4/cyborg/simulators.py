@@ -5,9 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import cast
 
-from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.cage.checks import checked_least
-from workflow_rl.cage4.red.roster import WithReds
+from workflow_rl.cage4.red.roster import RedTeam, WithReds
 from workflow_rl.cage4.scenario.scenario4 import (
     CHALLENGE,
     FROM_OUTSIDE,
@@ -38,7 +37,7 @@ _RED_SIDES = {
 
 def make_simulator(
     name: str,
-    red_agent: str | TeamPolicy = RED_AGENTS[0],
+    red_agent: str | RedTeam = RED_AGENTS[0],
     max_steps: int = MAX_STEPS,
     scenario: Scenario = CHALLENGE,
 ) -> Simulator:
@@ -48,7 +47,7 @@ def make_simulator(
         name: "compiled" is this package's own; "cyborg" is the official CybORG 4, sped up without
             changing a bit; PUBLISHED is the official one without the speed-ups. The latter two
             need the user's checkout, see `checkout`.
-        red_agent: one of RED_CLASSES, or a trained red team. With FROM_OUTSIDE, the simulator is a
+        red_agent: one of RED_CLASSES, or a red team from outside CybORG. With FROM_OUTSIDE, the simulator is a
             RedSideSimulator.
         max_steps: length of an episode in steps.
         scenario: what differs from the challenge.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,15 +10,15 @@ from typing import Any, ClassVar
 
 from workflow_rl.agents.policies.further_distributions import MultiCategorical
 from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.cage.attackers import Roster, label_of
 from workflow_rl.cage.environment import AgainstReds
 from workflow_rl.cage4.agent.views import ACTION_SETS, SLEEP, ViewRows, views_layout
+from workflow_rl.cage4.attackers import ASLEEP
 from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, cyborg_checkout
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.team_envs import CompiledNetworks, Networks, SerialNetworks, TeamEnvs
-from workflow_rl.cage4.red.roster import REDS, load_reds
+from workflow_rl.cage4.red.roster import REDS, RedTeam, found_reds
 from workflow_rl.cage4.scenario.scenario4 import (
     ENV_ID,
     MAX_STEPS,
@@ -52,9 +53,9 @@ class Cage4(AgainstReds, Scenario):
         "reward_scale": 0.01,
     }
 
-    def _found_opponents(self) -> Mapping[str, TeamPolicy]:
-        """Return the trained red teams by name."""
-        return {name: load_reds(name) for name in self.foreign}
+    def _found_opponents(self) -> Mapping[str, RedTeam]:
+        """Return by name the red teams that CybORG does not bring."""
+        return {attacker.name: found_reds(attacker) for attacker in self.reds.foreign}
 
     @property
     def played(self) -> Mapping[str, tuple[str, Scenario]]:
@@ -109,8 +110,9 @@ class Cage4(AgainstReds, Scenario):
     def check(self) -> str | None:
         """Raise InvalidEnvironmentError if the simulator is not there, or not as needed.
 
-        Compile the compiled simulator, so that the workers find it on disk. Return None: a seed
-        determines an episode of every simulator.
+        Compile the compiled simulator, so that the workers find it on disk. A worker tries the
+        user's own red agents. Return None, unless an episode of theirs is not determined by its
+        seed.
         """
         if self.own_rewards and "BlockTrafficZone" in ACTION_SETS[self.actions]:
             raise InvalidEnvironmentError(
@@ -121,12 +123,18 @@ class Cage4(AgainstReds, Scenario):
         try:
             if not self.steps_together:
                 cyborg_checkout()
-            envs = self.make_envs(1)
+            # Nothing of the user's is called in this process.
+            played = dataclasses.replace(self, red_agent=ASLEEP) if self.foreign else self
+            envs = played.make_envs(1)
         except CheckoutError as error:
             raise InvalidEnvironmentError("simulator", str(error)) from None
-        envs.reset([0], [episode_spec(0, 0, self.variants)])
+        envs.reset([0], [episode_spec(0, 0, played.variants)])
         envs.step([0], SLEEP[None])
-        return None
+        if not self.foreign:
+            return None
+        from workflow_rl.cage.trial import found_by_trying
+
+        return found_by_trying(dataclasses.replace(self, scenarios=()), SLEEP[None])
 
     def actor_on_observations(self, actor: Actor) -> Actor:
         """Return the team as it is, if it plays on the challenge's own observations and actions.

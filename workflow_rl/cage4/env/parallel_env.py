@@ -14,7 +14,7 @@ from workflow_rl.cage.parallel_env import PlainParallelEnv
 from workflow_rl.cage4.agent.views import SLEEP, BeliefView
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.raw_space import RawSpace
-from workflow_rl.cage4.red.roster import REDS, load_reds
+from workflow_rl.cage4.red.roster import REDS, found_reds
 from workflow_rl.cage4.scenario import scenario4
 from workflow_rl.cage4.scenario.simulator_protocol import Simulator, checked_action, seed_or_none
 
@@ -58,7 +58,8 @@ class Cage4ParallelEnv(PlainParallelEnv):
             without changing a bit, and needs the user's checkout, see `cyborg.checkout`. Both play
             the same episodes.
         max_steps: length of an episode.
-        red_agent: one of `scenario4.RED_AGENTS`, the folder or policy file of a trained red team,
+        red_agent: one of `scenario4.RED_AGENTS`, an attacker of your own as "module:Class", a class
+            or an object (see `cage4.attackers`), the folder or policy file of a trained red team,
             or several with weights, such as "FiniteStateRedAgent=3,runs/red=1": the seed of an
             episode draws one of them, and without a seed, the env draws one.
             `reset(options={"red_agent": ...})` chooses another for the episodes that follow; other
@@ -81,7 +82,7 @@ class Cage4ParallelEnv(PlainParallelEnv):
         self,
         simulator: str = "compiled",
         max_steps: int = scenario4.MAX_STEPS,
-        red_agent: str = scenario4.RED_AGENTS[0],
+        red_agent: Any = scenario4.RED_AGENTS[0],
         render_mode: None = None,
         observation: str = OBSERVATIONS[0],
         **scenario: Any,
@@ -111,7 +112,7 @@ class Cage4ParallelEnv(PlainParallelEnv):
         """Play against one of several. If it cannot be made, the env stays as it was."""
         made = self._made if reds == self._reds else {self.red_agent: self._simulator}
         if red.name not in made:
-            team = load_reds(red.name) if red.is_path else red.name
+            team = red.name if red.name in scenario4.RED_AGENTS else found_reds(red)
             simulator = make_simulator(self.simulator, team, self.max_steps, self.scenario)
             made = {**made, red.name: simulator}
         self._reds, self._made = reds, made

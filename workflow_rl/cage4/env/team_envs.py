@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.cage.network_batch import NetworkEnvs, Numbers, SimulationError
 from workflow_rl.cage4.agent.belief import Bits, Joint
 from workflow_rl.cage4.agent.blue_team import BlueSees
 from workflow_rl.cage4.agent.raw_record import RAW
 from workflow_rl.cage4.agent.views import SLEEP, Shown, ViewRows, on_hosts
 from workflow_rl.cage4.red.red_api import RED_TEAM
+from workflow_rl.cage4.red.roster import RedTeam
 from workflow_rl.cage4.scenario.scenario4 import (
     AGENTS,
     FROM_OUTSIDE,
@@ -68,7 +68,8 @@ class Networks(Protocol):
 
 class CompiledNetworks:
     """Networks of the compiled simulator, which one call steps. played: the red agents, a class or
-    one of `red_teams`, and the scenario, by variant. red_teams: trained ones, by name."""
+    one of `red_teams`, and the scenario, by variant. red_teams: those
+    that CybORG does not bring, by name."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class CompiledNetworks:
         max_steps: int,
         played: Mapping[str, tuple[str, Scenario]],
         shows_raw: bool,
-        red_teams: Mapping[str, TeamPolicy],
+        red_teams: Mapping[str, RedTeam],
     ) -> None:
         simulator: Any
         if red_teams:

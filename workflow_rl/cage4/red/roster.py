@@ -1,26 +1,50 @@
-"""The red agents that Blue can be played against: CybORG's classes by name, and trained teams."""
+"""The red agents that Blue can be played against: CybORG's classes by name, trained teams, and
+attackers of the user's own."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.team_policy import TeamPolicy
-from workflow_rl.cage.attackers import AttackerError, Roster
+from workflow_rl.cage.attackers import Attacker, AttackerError, Roster
+from workflow_rl.cage4.attackers import ProgramReds, red_program
 from workflow_rl.cage4.red.red_api import FIRST_KNOWN, RED_TEAM, red_layout
 from workflow_rl.cage4.red.scripted import Chosen
 from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS
 from workflow_rl.cage4.scenario.simulator_protocol import RedSideSimulator, StepResult
 from workflow_rl.errors import UserError
 
-REDS = Roster(RED_AGENTS, takes_classes=False)
+REDS = Roster(RED_AGENTS)
 _OF_TEAM_SEEDS = 7
 """Makes these numbers others than those of `scripted.RandomReds`, which has 6."""
+
+
+class RedTeam(Protocol):
+    """What plays the red team in many envs: a `TeamPolicy`, or `ProgramReds`."""
+
+    def reset(self, seed: int, env: int = 0) -> None:
+        """Begin an episode in an env."""
+
+    def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> tuple[NDArray[Any], Any]:
+        """Return the choices `[M, 6]` in M envs, and what nobody reads. obs: rows of `red_layout`,
+        `[M, N_RED_ROW]`."""
+
+
+def found_reds(attacker: Attacker) -> RedTeam:
+    """Return what plays an attacker that CybORG does not bring. A module that is named is imported.
+
+    Raises AttackerError.
+    """
+    if attacker.is_path:
+        return load_reds(attacker.name)
+    red_program(attacker)
+    return ProgramReds(attacker)
 
 
 def load_reds(name: str) -> TeamPolicy:
@@ -41,30 +65,30 @@ def load_reds(name: str) -> TeamPolicy:
     return policy
 
 
-class PolicyReds:
-    """A trained red team in one episode at a time, with the methods of `scripted.RandomReds`."""
+class OneTeam:
+    """A red team in one episode at a time, with the methods of `scripted.RandomReds`."""
 
-    def __init__(self, policy: TeamPolicy) -> None:
-        self._policy = copy.deepcopy(policy)
+    def __init__(self, team: RedTeam) -> None:
+        self._team = copy.deepcopy(team)
 
     def reset(self, seed: int) -> None:
-        self._policy.reset(seed)
+        self._team.reset(seed)
 
     def act(self, row: NDArray[np.uint8], sessions: Sequence[Sequence[int]] = ()) -> Chosen:
-        choices, _ = self._policy.act(row[None])
+        choices, _ = self._team.act(row[None])
         first_sessions = [FIRST_KNOWN] * len(RED_TEAM)
         return choices[0].tolist(), first_sessions
 
 
 class WithReds:
-    """Plays a trained red team in a simulator, and hands on all else to that simulator.
+    """Plays a red team in a simulator, and hands on all else to that simulator.
 
     If an episode is reset without a seed, the team's seed is drawn. The draws follow from the last
     seed that was given.
     """
 
-    def __init__(self, simulator: RedSideSimulator, policy: TeamPolicy) -> None:
-        self._simulator, self._reds = simulator, PolicyReds(policy)
+    def __init__(self, simulator: RedSideSimulator, team: RedTeam) -> None:
+        self._simulator, self._reds = simulator, OneTeam(team)
         self._seeds = np.random.default_rng()
 
     def __getattr__(self, name: str) -> Any:

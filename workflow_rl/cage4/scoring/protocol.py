@@ -20,11 +20,11 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.cage.scoring import ReturnStatistics
 from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.cyborg.checkout import COMMIT
 from workflow_rl.cage4.cyborg.simulators import make_simulator
+from workflow_rl.cage4.red.roster import RedTeam
 from workflow_rl.cage4.scenario.scenario4 import (
     ACTIONS,
     AGENTS,
@@ -149,7 +149,7 @@ def play_protocol(
     steps: int = MAX_STEPS,
     quiet: bool = True,
     scenario: Scenario = CHALLENGE,
-    reds: TeamPolicy | None = None,
+    reds: RedTeam | None = None,
 ) -> TeamScores:
     """Evaluate a team as the challenge does.
 
@@ -161,7 +161,7 @@ def play_protocol(
         folder: where the files are written; it is made if it is missing. None writes none.
         red_agent, steps, scenario: the challenge's, unless something else is to be measured.
         quiet: show no progress bar.
-        reds: the trained team that `red_agent` names.
+        reds: the team that `red_agent` names.
     """
     start = datetime.now()
     totals = []

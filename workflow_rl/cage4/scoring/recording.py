@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.cage.replay_frame import Moment, moments_of
 from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.compiled import constants
@@ -27,6 +26,7 @@ from workflow_rl.cage4.compiled.red_tables import STATES
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.compiled.state import UNSEEN
 from workflow_rl.cage4.cyborg.simulators import make_simulator
+from workflow_rl.cage4.red.roster import RedTeam
 from workflow_rl.cage4.scenario.scenario4 import (
     ACTIONS,
     CHALLENGE,
@@ -157,7 +157,7 @@ class Recording:
 
 def record_episodes(
     teams: Sequence[SingleTeam],
-    red_agent: str | TeamPolicy,
+    red_agent: str | RedTeam,
     max_steps: int,
     seed: int,
     episode: int,

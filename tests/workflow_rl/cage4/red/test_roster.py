@@ -17,7 +17,7 @@ from workflow_rl.cage4.agent.trained_teams import RELEASED
 from workflow_rl.cage4.agent.views import SLEEP
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.red.roster import PolicyReds, load_reds
+from workflow_rl.cage4.red.roster import OneTeam, load_reds
 from workflow_rl.cage4.scenario.scenario4 import AGENTS, ENV_ID
 from workflow_rl.cage4.scenario.simulator_protocol import StepResult
 from workflow_rl.commands.main import main
@@ -92,7 +92,7 @@ def test_streams_of_episodes_draw_seeds_of_their_own(
     red: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     simulator, seeds = make_simulator("compiled", load_reds(red), STEPS), list[int]()
-    monkeypatch.setattr(PolicyReds, "reset", lambda _, seed: seeds.append(seed))
+    monkeypatch.setattr(OneTeam, "reset", lambda _, seed: seeds.append(seed))
     for stream in (1, 2, 1):
         simulator.start_stream(stream)
         for _ in range(3):

@@ -6,15 +6,10 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.cage.attackers import AttackerError
-from workflow_rl.cage2.attackers import Asleep, OneByOne
-from workflow_rl.cage2.compiled.batched_simulator import CompiledEnvs
-from workflow_rl.cage2.compiled.description import tables_of
-from workflow_rl.cage2.compiled.red_simulator import RedSimulator
-from workflow_rl.cage2.red.user_reds import in_cyborg
-from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import try_in_worker
 from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
@@ -22,45 +17,38 @@ from workflow_rl.environments.facts import Tell
 from workflow_rl.life import alive
 
 if TYPE_CHECKING:
-    from workflow_rl.cage2.env.environment import Cage2
+    from workflow_rl.cage.environment import AgainstReds
     from workflow_rl.environments.env_batch import EnvBatch
 
-STEPS = 30
+STEPS = 200
 """The most steps of an episode that tries a red agent."""
 DIFFERENT = "two episodes of {} with one seed differ: does it draw from more than Python's random?"
+Idle = NDArray[np.int64]
 
 
-def found_by_trying(environment: Cage2) -> str | None:
+def found_by_trying(environment: AgainstReds, idle: Idle) -> str | None:
     """Return why episodes are not determined by their seeds, if they are not.
 
-    Raises InvalidEnvironmentError for a red agent that cannot play.
+    idle: Blue's actions `[1, ...]` in every step. Raises InvalidEnvironmentError for a red agent
+    that cannot play.
     """
+    tried = ", ".join(environment.foreign)
     try:
-        reds = environment.opponents
-        if len(in_cyborg(reds, environment.network)) < len(reds.foreign):
-            # Compile, so that the workers find it on disk: a trial is soon given up.
-            max_steps, tables = environment.max_steps, tables_of(environment.network)
-            batch = RedSimulator(1, max_steps, {"": OneByOne(Asleep)}, tables=tables)
-            envs = CompiledEnvs(batch, max_steps)
-            for red_agent in ("", RED_AGENTS[2]):
-                envs.reset([0], [EpisodeSpec(0, red_agent, 0, 0)])
-                envs.step([0], np.zeros(1, np.int64))
-        tried = ", ".join(environment.foreign)
-        for answer in try_in_worker.ask(functools.partial(_tell_of, environment), tried):
+        for answer in try_in_worker.ask(functools.partial(_tell_of, environment, idle), tried):
             if isinstance(answer, InvalidEnvironmentError):
                 raise answer
             return str(answer)
-    except (AttackerError, InvalidEnvironmentError) as error:
+    except InvalidEnvironmentError as error:
         raise InvalidEnvironmentError("red_agent", str(error)) from None
     return None
 
 
-def _tell_of(environment: Cage2, tell: Tell) -> None:
+def _tell_of(environment: AgainstReds, idle: Idle, tell: Tell) -> None:
     for attacker in environment.reds.foreign:
         try:
             envs = environment.make_envs(1)
-            first = _episode(envs, attacker.name, environment.episode_steps)
-            if _episode(envs, attacker.name, environment.episode_steps) != first:
+            first = _episode(envs, attacker.name, environment.episode_steps, idle)
+            if _episode(envs, attacker.name, environment.episode_steps, idle) != first:
                 tell(DIFFERENT.format(attacker.name))
                 return
         except BaseException as error:  # SystemExit too.
@@ -71,10 +59,10 @@ def _tell_of(environment: Cage2, tell: Tell) -> None:
             return
 
 
-def _episode(envs: EnvBatch, red_agent: str, most_steps: int) -> list[Any]:
+def _episode(envs: EnvBatch, red_agent: str, most_steps: int, idle: Idle) -> list[Any]:
     rows = [envs.reset([0], [EpisodeSpec(0, red_agent, 0, 0)]).tolist()]
     for _ in range(min(STEPS, most_steps)):
         alive()
-        answers = envs.step([0], np.zeros(1, np.int64))
+        answers = envs.step([0], idle)
         rows.append((answers.obs.tolist(), answers.reward.tolist()))
     return rows

@@ -1,0 +1,194 @@
+"""Attackers of CAGE-4 that are written in Python, and play Red in both simulators.
+
+An attacker is an object with two methods, see `RedProgram`. It plays the six red agents of an
+episode, and needs nothing but this module:
+
+    class Patient:
+        def begin(self, random):
+            self.random = random
+
+        def act(self, seen):
+            return "Sleep" if self.random.random() < 0.5 else self.random.choice(seen.possible)
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.agents.team import ACTS
+from workflow_rl.cage.attackers import Attacker, AttackerError
+from workflow_rl.cage4.red import red_api
+from workflow_rl.cage4.red.red_api import RED_CHOICES, RED_HOSTS, RED_TEAM
+from workflow_rl.cage4.scenario.scenario4 import FALSE, HOST_NAMES, TRUE
+
+ACTION_NAMES = tuple(tuple(map(str, choices)) for choices in RED_CHOICES)
+"""The names of each agent's actions, by index: "Sleep", "DiscoverRemoteSystems ZONE", or a kind and
+a host, such as "Impact operational_zone_a_subnet_server_host_0"."""
+HOSTS = tuple(tuple(HOST_NAMES[host] for host in hosts) for hosts in RED_HOSTS)
+"""The names of the hosts that each agent can learn of."""
+_INDICES = tuple({name: index for index, name in enumerate(names)} for names in ACTION_NAMES)
+_PLACES = tuple({host: place for place, host in enumerate(hosts)} for hosts in HOSTS)
+
+
+class Seen:
+    """What one red agent has observed up to now, and what it may do. It is valid until Red acts.
+
+    agent: the number of the agent, 0 to 5: `red_agent_0` begins in the contractor's network, and
+        the others come in by mails or by earlier agents.
+    step: how many steps of the episode have been played.
+    obs: uint8, what CybORG has shown this agent, as `workflow_rl/CAGE4-red-v0` encodes it.
+    mask: bool `[A]`, the actions whose targets this agent knows. The others fail.
+    """
+
+    def __init__(self, agent: int, step: int, row: NDArray[np.uint8]) -> None:
+        self.agent, self.step = agent, step
+        first, choice = red_api.FIRST_RED_OBS[agent], red_api.FIRST_RED_CHOICE[agent]
+        self.obs = row[first : first + red_api.RED_OBS_SIZES[agent]]
+        self.mask = row[choice : choice + red_api.N_RED_CHOICES[agent]].view(np.bool_)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """The names `[A]` of this agent's actions, by index."""
+        return ACTION_NAMES[self.agent]
+
+    @property
+    def possible(self) -> list[str]:
+        """The names of the actions in the mask, in the order of `action_names`. The first is
+        Sleep."""
+        names = ACTION_NAMES[self.agent]
+        return [names[index] for index in self.mask.nonzero()[0].tolist()]
+
+    def can(self, action: str) -> bool:
+        """Return whether the action of this name is in the mask."""
+        return bool(self.mask[_INDICES[self.agent][action]])
+
+    @property
+    def success(self) -> bool | None:
+        """Whether this agent's last action succeeded; None if that is unknown, or still open."""
+        outcome = 1 + int(self.obs[red_api.SUCCESS : red_api.KIND].argmax())
+        return {TRUE: True, FALSE: False}.get(outcome)
+
+    @property
+    def phase(self) -> int:
+        """The phase of the mission: 0 before it, 1 in mission A, 2 in mission B."""
+        return int(self.obs[: red_api.SUCCESS].argmax())
+
+    @property
+    def known(self) -> list[str]:
+        """The hosts whose address this agent knows."""
+        return self._hosts_with(red_api.ADDRESS)
+
+    @property
+    def sessions(self) -> list[str]:
+        """The hosts on which this agent has a session."""
+        return self._hosts_with(red_api.SESSION)
+
+    @property
+    def roots(self) -> list[str]:
+        """The hosts on which this agent has a session of root's."""
+        return self._hosts_with(red_api.ROOT)
+
+    def ports(self, host: str) -> list[int]:
+        """Return the open ports that a scan of this agent's has found on a host."""
+        found = self._features[red_api.PORT : red_api.STATE, _PLACES[self.agent][host]]
+        return [
+            port for port, is_open in zip(red_api.PORTS, found.tolist(), strict=True) if is_open
+        ]
+
+    @property
+    def _features(self) -> NDArray[np.uint8]:
+        facts = red_api.N_FACTS[self.agent]
+        return self.obs[facts:].reshape(red_api.N_FEATURES, red_api.N_HOSTS_OF[self.agent])
+
+    def _hosts_with(self, feature: int) -> list[str]:
+        hosts = HOSTS[self.agent]
+        return [hosts[place] for place in self._features[feature].nonzero()[0].tolist()]
+
+
+class RedProgram(Protocol):
+    """The red agents in one env, episode after episode."""
+
+    def begin(self, random: random.Random) -> None:
+        """Begin an episode.
+
+        random: the attacker's own generator of this episode. An attacker that draws from nothing
+        else plays the same episode for the same seed.
+        """
+
+    def act(self, seen: Seen) -> int | str:
+        """Return the next action of the agent `seen.agent`: an index into `Seen.action_names`, or
+        one of these names. It is called for each agent that has a session and is not busy, in the
+        order of their numbers."""
+
+
+class Asleep:
+    """`SleepAgent`."""
+
+    def begin(self, random: random.Random) -> None:
+        pass
+
+    def act(self, seen: Seen) -> str:
+        return "Sleep"
+
+
+class ProgramReds:
+    """An attacker that plays the red team in many envs, with the methods of a `TeamPolicy`.
+
+    A worker gets the attacker's name, and finds its class there.
+    """
+
+    def __init__(self, attacker: Attacker) -> None:
+        self._attacker = attacker
+        self._programs: dict[int, RedProgram] = {}
+        self._steps: dict[int, int] = {}
+
+    def reset(self, seed: int, env: int = 0) -> None:
+        """Begin an episode. The attacker's random numbers follow from the seed."""
+        if env not in self._programs:
+            red = red_program(self._attacker)
+            self._programs[env] = red() if isinstance(red, type) else copy.deepcopy(red)
+        self._steps[env] = 0
+        self._programs[env].begin(random.Random(seed))
+
+    def act(
+        self, rows: NDArray[np.uint8], envs: Sequence[int] = (0,)
+    ) -> tuple[NDArray[np.int64], None]:
+        """Return the choices `[M, 6]` of the agents in M envs. An agent that does not decide
+        sleeps. rows: see `red_api.red_layout`. Raises ValueError for what is no action."""
+        choices = np.zeros((len(envs), len(RED_TEAM)), np.int64)
+        status = rows[:, red_api.FIRST_STATUS : red_api.FIRST_STATUS + len(RED_TEAM)]
+        for i, agent in np.argwhere(status == ACTS).tolist():
+            env = envs[i]
+            seen = Seen(agent, self._steps[env], rows[i])
+            choices[i, agent] = action_index(self._programs[env].act(seen), agent)
+        for env in envs:
+            self._steps[env] += 1
+        return choices, None
+
+
+def red_program(attacker: Attacker) -> Any:
+    """Return the class or object of an attacker's name, whose module is imported.
+
+    Raises AttackerError.
+    """
+    red = attacker.found()
+    if hasattr(red, "begin") and hasattr(red, "act"):
+        return red
+    raise AttackerError(f"{attacker.name} is no red agent: it needs the methods begin and act")
+
+
+def action_index(action: Any, agent: int) -> int:
+    """Return the index of an action of a red agent's. Raises ValueError."""
+    index = _INDICES[agent].get(action, action) if isinstance(action, str) else action
+    if isinstance(index, int | np.integer) and 0 <= index < len(ACTION_NAMES[agent]):
+        return int(index)
+    raise ValueError(
+        f"action={action!r} of {RED_TEAM[agent]}: it is no index from 0 to "
+        f"{len(ACTION_NAMES[agent]) - 1}, and no name in seen.action_names"
+    )

@@ -96,10 +96,8 @@ class Seen:
 
     def ports(self, host: str) -> list[int]:
         """Return the open ports that a scan of this agent's has found on a host."""
-        found = self._features[red_api.PORT : red_api.STATE, _PLACES[self.agent][host]]
-        return [
-            port for port, is_open in zip(red_api.PORTS, found.tolist(), strict=True) if is_open
-        ]
+        is_open = self._features[red_api.PORT : red_api.STATE, _PLACES[self.agent][host]]
+        return [red_api.PORTS[place] for place in is_open.nonzero()[0].tolist()]
 
     @property
     def _features(self) -> NDArray[np.uint8]:
@@ -135,6 +133,9 @@ class Asleep:
 
     def act(self, seen: Seen) -> str:
         return "Sleep"
+
+
+ASLEEP = f"{__name__}:Asleep"
 
 
 class ProgramReds:

@@ -47,8 +47,8 @@ def make_simulator(
         name: "compiled" is this package's own; "cyborg" is the official CybORG 4, sped up without
             changing a bit; PUBLISHED is the official one without the speed-ups. The latter two
             need the user's checkout, see `checkout`.
-        red_agent: one of RED_CLASSES, or a red team from outside CybORG. With FROM_OUTSIDE, the simulator is a
-            RedSideSimulator.
+        red_agent: one of RED_CLASSES, or a red team from outside CybORG. With FROM_OUTSIDE, the
+            simulator is a RedSideSimulator.
         max_steps: length of an episode in steps.
         scenario: what differs from the challenge.
 

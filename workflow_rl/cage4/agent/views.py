@@ -23,6 +23,7 @@ from workflow_rl.cage4.agent.belief import (
     Bits,
     Joint,
 )
+from workflow_rl.cage4.agent.gate import Gate
 from workflow_rl.cage4.agent.hidden_red_timer import HiddenRedTimer
 from workflow_rl.cage4.agent.messages import N_WORDS, alerts, spoken
 from workflow_rl.cage4.agent.rules import sweep
@@ -36,12 +37,13 @@ ACTION_SETS = {
     "repair": REPAIR,
     "suspects": REPAIR,
     "watchful": REPAIR,
+    "steadfast": REPAIR,
 }
 """The kinds of actions that a team chooses from, by the name of the set. Of `suspects`, a Remove or
 Restore is possible only on a host that the belief suspects. Whoever does neither analyses, or
 deploys a decoy. `watchful` does the same, but restores if nothing is seen for long: see
 `hidden_red_timer`."""
-SUSPECTING = ("suspects", "watchful")
+SUSPECTING = ("suspects", "watchful", "steadfast")
 
 Shown = NDArray[np.int8]
 N_SEEN = 20
@@ -334,6 +336,7 @@ class ViewRows:
             assert isinstance(self._view, BeliefView)
             self._sweeping = self._view
             self._timer = HiddenRedTimer(self._view.belief) if actions == "watchful" else None
+            self._timer = Gate(self._view.belief) if actions == "steadfast" else self._timer
         self._alerts, self._learned = messages == "alerts", messages == "learned"
         self._chosen_from = np.isin(ALL_KINDS, sorted(ACTION_SETS[actions]))
         self._masks = np.zeros((n_envs, scenario4.N_MASKS), np.bool_)
@@ -361,9 +364,11 @@ class ViewRows:
         if self._sweeping:
             waits = self._free[envs] & (taken == SLEEP)
             sweeping = self._sweeping.sweep(envs)
-            if self._timer:
+            if isinstance(self._timer, HiddenRedTimer):
                 sweeping = self._timer.instead(list(envs), sweeping)
             taken = np.where(waits, sweeping, taken)
+            if isinstance(self._timer, Gate):
+                taken = np.where(self._free[envs], self._timer.instead(list(envs), taken), SLEEP)
         return taken
 
     def begin(

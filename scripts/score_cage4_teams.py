@@ -1,6 +1,7 @@
 """Score teams for CAGE Challenge 4 on the same episodes of the compiled simulator.
 
 python scripts/score_cage4_teams.py --episodes 1000 --first-seed 3000000
+python scripts/score_cage4_teams.py --champion --red-agent library --episodes 100
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from workflow_rl.cage4.agent.trained_teams import RELEASED
 from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.compiled.actions import IMPACT
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
+from workflow_rl.cage4.compiled.red_simulator import RedSimulator
+from workflow_rl.cage4.red.roster import REDS, found_reds
 from workflow_rl.cage4.scenario import scenario4
 from workflow_rl.cage4.scenario.scenario4 import CHALLENGE, SCENARIOS, Scenario
 from workflow_rl.evaluation.intervals import mean_of
@@ -81,16 +84,25 @@ def play(
     for start in range(0, len(seeds), AT_ONCE):
         chosen = list(seeds[start : start + AT_ONCE])
         envs = list(range(len(chosen)))
-        simulator = BatchedSimulator(
-            len(chosen), red_agent=red_agent, shows_raw=True, scenario=scenario
+        reds = reds_of(red_agent)
+        simulator: Any = (
+            RedSimulator(len(chosen), shows_raw=True, scenario=scenario)
+            if reds
+            else BatchedSimulator(
+                len(chosen), red_agent=red_agent, shows_raw=True, scenario=scenario
+            )
         )
         simulator.reset(chosen)
+        for env, seed in enumerate(chosen if reds else ()):
+            reds.reset(seed, env)
         team = make_team(len(chosen))
         team.begin(envs, envs, simulator.masks, seen_in(simulator))
         lost = Lost(*np.zeros((5, len(chosen)), np.int64))
         lost.hosts[:] = simulator.masks[:, _ANALYSES].sum(1)
         for _ in range(scenario4.COUNTED_STEPS):
             actions, messages = team.act(envs)
+            if reds:
+                simulator.choose(reds.act(simulator.rows, envs)[0])
             _, rewards, _ = simulator.step(actions, messages)
             team.see(envs, actions, seen_in(simulator))
             impacts, in_contractor = impacts_of(simulator.states)
@@ -100,6 +112,12 @@ def play(
             lost.impacts[:] += (impacts * ~in_contractor).sum(1)
         parts.append(lost)
     return Lost(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+
+
+def reds_of(red_agent: str) -> Any:
+    """Return what plays a red agent from outside the simulator, or None for one of its own."""
+    (attacker,) = REDS.read(red_agent).members
+    return None if attacker.name in scenario4.RED_AGENTS else found_reds(attacker)
 
 
 def seen_in(simulator: BatchedSimulator) -> BlueSees:
@@ -140,7 +158,9 @@ def impacts_of(states: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool
     help="A policy file, such as the champion.npz that `train-champion` made.",
 )
 @click.option(
-    "--red-agent", type=click.Choice(scenario4.RED_AGENTS), default=scenario4.RED_AGENTS[0]
+    "--red-agent",
+    default=scenario4.RED_AGENTS[0],
+    help="Whatever the trainers take. Each of several plays its own table.",
 )
 @click.option(
     "--scenario",
@@ -169,11 +189,17 @@ def main(
     seeds = list(dict.fromkeys(i for first in first_seed for i in range(first, first + episodes)))
     print(f"episodes: {len(seeds)}")
     rows = {name: [name] for name in teams}
-    columns = list(SCENARIOS) if scenario == "all" else [scenario]
-    for column in columns:
+    scenarios = list(SCENARIOS) if scenario == "all" else [scenario]
+    reds = [attacker.name for attacker in REDS.read(red_agent).members]
+    columns = {
+        (red if len(scenarios) == 1 else of if len(reds) == 1 else f"{of}, {red}"): (red, of)
+        for of in scenarios
+        for red in reds
+    }
+    for column, (red, of) in columns.items():
         first = None
         for name, team in teams.items():
-            lost = play(team, seeds, red_agent, SCENARIOS[column])
+            lost = play(team, seeds, red, SCENARIOS[of])
             rows[name].append(with_interval(lost.total))
             words = words_of(f"{column}, {name}" if len(columns) > 1 else name, lost)
             print("\n".join(words), flush=True)

@@ -17,7 +17,7 @@ from workflow_rl.cage4.scenario.simulator_protocol import Simulator, StepResult
 STEP_BYTES = 4
 STATE_EVERY = 50
 
-STORED_TEAMS = tuple(name for name in TEAMS if name not in ("champion", "watchful"))
+STORED_TEAMS = tuple(name for name in TEAMS if name not in ("champion", "steadfast"))
 """The teams whose episodes are stored. The champion's weights, which watchful has too, change."""
 
 

@@ -39,11 +39,13 @@ class AttackerError(ValueError):
 @dataclass(frozen=True)
 class Attacker:
     """One attacker. name: as configs and tables have it. weight: its share of the episodes, among
-    others. given: the class or object, if it was given in the place of a name."""
+    others. given: the class or object, if it was given in the place of a name. place:
+    "module:Class", of an attacker of this package."""
 
     name: str
     weight: int = 1
     given: Any = field(default=None, compare=False)
+    place: str = field(default="", compare=False)
 
     @property
     def is_path(self) -> bool:
@@ -58,7 +60,7 @@ class Attacker:
         if self.given is not None:
             return self.given
         try:
-            return attribute_named(self.name)
+            return attribute_named(self.place or self.name)
         except ValueError as error:
             raise AttackerError(str(error)) from error
 
@@ -102,11 +104,11 @@ class Attackers:
 @dataclass(frozen=True, eq=False)
 class Roster:
     """The attackers that a challenge knows by name. mixtures: names of several with weights.
-    takes_classes: whether a user's own classes can play, beside trained attackers."""
+    library: "module:Class" of the attackers of this package, by their names."""
 
     names: tuple[str, ...]
     mixtures: Mapping[str, str] = field(default_factory=dict)
-    takes_classes: bool = True
+    library: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, value: Any) -> Attackers:
         """Return the attackers that a text, a path, a class, an object, or a mapping of these to
@@ -154,12 +156,10 @@ class Roster:
     @property
     def shown(self) -> str:
         """What can be named, in words."""
-        names = ", ".join((*self.names, *self.mixtures))
-        classes = "module:Class, " if self.takes_classes else ""
-        other = "my_red:MyRed" if self.takes_classes else self.names[1]
+        names = ", ".join((*self.names, *self.mixtures, *self.library))
         return (
-            f"{names}, {classes}the folder or policy file of a trained red agent, or several with "
-            f"weights, such as {self.names[0]}=2,{other}"
+            f"{names}, module:Class, the folder or policy file of a trained red agent, or several "
+            f"with weights, such as {self.names[0]}=2,my_red:MyRed"
         )
 
     def member(self, value: Any, weight: Any = 1) -> Attacker:
@@ -173,19 +173,20 @@ class Roster:
             raise AttackerError(f"{value} has a comma, which separates red agents")
         if not isinstance(value, str):
             kind = value if isinstance(value, type) else type(value)
-            if self.takes_classes and any(hasattr(kind, name) for name in ACTS):
+            if any(hasattr(kind, name) for name in ACTS):
                 return Attacker(f"{kind.__module__}:{kind.__qualname__}", weight, value)
         elif value in self.names or _is_path(value):
             return Attacker(value, weight)
-        elif self.takes_classes:
-            if _CLASS.fullmatch(value):
-                return Attacker(value, weight)
-            if ":" in value:
-                try:
-                    refuse_a_file(value)
-                except ValueError as error:
-                    raise AttackerError(str(error)) from None
-        names = (*self.names, *self.mixtures)
+        elif value in self.library:
+            return Attacker(value, weight, place=self.library[value])
+        elif _CLASS.fullmatch(value):
+            return Attacker(value, weight)
+        elif ":" in value:
+            try:
+                refuse_a_file(value)
+            except ValueError as error:
+                raise AttackerError(str(error)) from None
+        names = (*self.names, *self.mixtures, *self.library)
         meant = question(word_meant(value, names)) if isinstance(value, str) else ""
         raise AttackerError(f"{value!r:.200} is no red agent: choose {self.shown}.{meant}")
 
@@ -197,6 +198,11 @@ class Roster:
         if not 0 < sum(member.weight for member in members) <= MOST_WEIGHT:
             raise AttackerError(f"the weights have to be {MOST_WEIGHT:,} or less together")
         return Attackers(tuple(members), self.names)
+
+
+def places_of(library: Mapping[str, type[Any]]) -> dict[str, str]:
+    """Return "module:Class" of each class, for `Roster.library`."""
+    return {name: f"{made.__module__}:{made.__qualname__}" for name, made in library.items()}
 
 
 @functools.lru_cache(1024)

@@ -94,7 +94,7 @@ class AgainstReds(CageEnvironment):
 
     @property
     def foreign(self) -> list[str]:
-        return [attacker.name for attacker in self.reds.foreign]
+        return [attacker.name for attacker in self.reds.foreign if not attacker.place]
 
 
 @dataclass(frozen=True)

@@ -20,21 +20,22 @@ if TYPE_CHECKING:
     from workflow_rl.cage.environment import AgainstReds
     from workflow_rl.environments.env_batch import EnvBatch
 
-STEPS = 200
-"""The most steps of an episode that tries a red agent."""
 DIFFERENT = "two episodes of {} with one seed differ: does it draw from more than Python's random?"
 Idle = NDArray[np.int64]
 
 
-def found_by_trying(environment: AgainstReds, idle: Idle) -> str | None:
+def found_by_trying(environment: AgainstReds, idle: Idle, most_steps: int) -> str | None:
     """Return why episodes are not determined by their seeds, if they are not.
 
-    idle: Blue's actions `[1, ...]` in every step. Raises InvalidEnvironmentError for a red agent
+    idle: Blue's actions `[1, ...]` in every step. most_steps: of an episode. Raises InvalidEnvironmentError for a red agent
     that cannot play.
     """
+    steps = min(most_steps, environment.episode_steps)
     tried = ", ".join(environment.foreign)
     try:
-        for answer in try_in_worker.ask(functools.partial(_tell_of, environment, idle), tried):
+        for answer in try_in_worker.ask(
+            functools.partial(_tell_of, environment, idle, steps), tried
+        ):
             if isinstance(answer, InvalidEnvironmentError):
                 raise answer
             return str(answer)
@@ -43,12 +44,12 @@ def found_by_trying(environment: AgainstReds, idle: Idle) -> str | None:
     return None
 
 
-def _tell_of(environment: AgainstReds, idle: Idle, tell: Tell) -> None:
+def _tell_of(environment: AgainstReds, idle: Idle, steps: int, tell: Tell) -> None:
     for attacker in environment.reds.foreign:
         try:
             envs = environment.make_envs(1)
-            first = _episode(envs, attacker.name, environment.episode_steps, idle)
-            if _episode(envs, attacker.name, environment.episode_steps, idle) != first:
+            first = _episode(envs, attacker.name, steps, idle)
+            if _episode(envs, attacker.name, steps, idle) != first:
                 tell(DIFFERENT.format(attacker.name))
                 return
         except BaseException as error:  # SystemExit too.
@@ -59,9 +60,9 @@ def _tell_of(environment: AgainstReds, idle: Idle, tell: Tell) -> None:
             return
 
 
-def _episode(envs: EnvBatch, red_agent: str, most_steps: int, idle: Idle) -> list[Any]:
+def _episode(envs: EnvBatch, red_agent: str, steps: int, idle: Idle) -> list[Any]:
     rows = [envs.reset([0], [EpisodeSpec(0, red_agent, 0, 0)]).tolist()]
-    for _ in range(min(STEPS, most_steps)):
+    for _ in range(steps):
         alive()
         answers = envs.step([0], idle)
         rows.append((answers.obs.tolist(), answers.reward.tolist()))

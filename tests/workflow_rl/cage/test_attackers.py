@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workflow_rl.cage.attackers import MOST_WEIGHT, Attacker, AttackerError, Roster
+from workflow_rl.cage.attackers import MOST_WEIGHT, Attacker, AttackerError, Roster, places_of
 from workflow_rl.cage2.red.roster import REDS
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 
@@ -125,13 +125,15 @@ def test_a_config_keeps_no_object_and_no_local_class() -> None:
         REDS.text(Local)
 
 
-def test_a_challenge_may_know_its_own_names_alone() -> None:
-    own = Roster(("One", "Two"), takes_classes=False)
-    assert own.read("One=3,Two").variants == ("One", "One", "One", "Two")
-    assert own.read("One=3,runs/red").foreign == (Attacker("runs/red"),)
-    for value in ("my_red:Mine", Mine):
-        with pytest.raises(AttackerError, match="is no red agent: choose One, Two, the folder or"):
-            own.read(value)
+def test_a_library_has_names_of_its_own() -> None:
+    own = Roster(("One",), {"all": "quiet,One"}, places_of({"quiet": Mine}))
+    quiet, one = own.read("all").members
+    assert quiet == Attacker("quiet")
+    assert quiet.found() is Mine
+    assert own.read("all").foreign == (quiet,)
+    assert one.place == ""
+    with pytest.raises(AttackerError, match=r"Did you mean quiet\?"):
+        own.read("quite")
 
 
 def test_a_module_that_is_not_there_is_named() -> None:

@@ -101,7 +101,7 @@ class Cage2(AgainstReds):
         why: why compiled code has to play. Raise InvalidEnvironmentError for those that it does not
         play.
         """
-        if not self.foreign:
+        if not self.reds.foreign:
             return {}
         from workflow_rl.cage2.red.user_reds import batches_of
 
@@ -112,7 +112,7 @@ class Cage2(AgainstReds):
 
     def _found_opponents(self) -> Attackers:
         """Return the red agents with the policies of those that were trained."""
-        if not self.foreign:
+        if not self.reds.foreign:
             return self.reds
         from workflow_rl.cage2.red.user_reds import with_policies
 
@@ -154,7 +154,7 @@ class Cage2(AgainstReds):
     def steps_together(self) -> bool:
         """One call steps all envs of the compiled simulator, which plays unless a red agent needs
         CybORG."""
-        return self.simulator == "compiled" and not (self.foreign and self._only_in_cyborg)
+        return self.simulator == "compiled" and not (self.reds.foreign and self._only_in_cyborg)
 
     @property
     def plays_together(self) -> bool:
@@ -225,7 +225,7 @@ class Cage2(AgainstReds):
 
         from workflow_rl.cage.trial import found_by_trying
 
-        return found_by_trying(self, np.zeros(1, np.int64))
+        return found_by_trying(self, np.zeros(1, np.int64), most_steps=30)
 
     def play_a_step(self, simulator: str = "compiled") -> None:
         """Play a step against a red agent that sleeps, in a simulator that must be installed. It
@@ -238,7 +238,7 @@ class Cage2(AgainstReds):
         from workflow_rl.environments.episode import EpisodeSpec
 
         asleep, played = RED_AGENTS[2], self
-        if self.foreign or simulator != self.simulator:
+        if self.reds.foreign or simulator != self.simulator:
             played = dataclasses.replace(self, red_agent=asleep, simulator=simulator)
         try:
             envs = played.make_envs(1)

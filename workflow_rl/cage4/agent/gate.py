@@ -2,10 +2,10 @@
 
 A mail opens a session for red without a trace, and an Impact shows nothing either. Red needs no
 more to cost blue up to 10 in every second step. The challenge's red agent shows itself: it exploits
-hosts all the time. So a gate is open while the team sees hardly an exploit: the agents then restore
-hosts by the chance that red hides there, and probe with decoys. A new process has a PID of 1 to 9 above the highest on its host, so the PIDs of two decoys
-tell how likely a process of red's came between. This module needs NumPy alone, because submissions
-contain a copy.
+hosts all the time. So a gate is open while the team sees hardly an exploit. The agents then restore
+hosts by the chance that red hides there, and probe with decoys. A new process has a PID of 1 to 9
+above the highest on its host, so the PIDs of two decoys tell how likely a process of red's came
+between. This module needs NumPy alone, because submissions contain a copy.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ from workflow_rl.cage4.scenario import scenario4
 from workflow_rl.cage4.scenario.scenario4 import IMPACT_COST, MESSAGE_BITS, OBS_SIZES
 
 SPAN = 100
-"""From step SPAN on, the gate is open while the team has seen fewer than one exploit in SPAN steps of
-the episode, or none in the last SPAN steps. The challenge's red agent shows about ten."""
+"""From step SPAN on, the gate is open while the team has seen fewer than one exploit in SPAN steps,
+on average over the episode, or none in the last SPAN steps. Of the challenge's red agent it sees
+about ten."""
 MOST_APART = 9
 """How much the PID of a new process can be above the highest one of its host."""
 LAST = 8
@@ -88,7 +89,8 @@ class Gate:
     def see(self, envs: Any, obs: Any, raw: NDArray[Any]) -> None:
         """Read the messages, exploits and decoys of a step. obs: `[M, 578]`. raw: `RAW` `[M]`."""
         step = self._belief.step[envs]
-        self._heard[envs, step % SPAN] = (obs[:, _BIT_IN] > 0).sum(axis=1)
+        # An agent that is not heard counts as one that sees an exploit.
+        self._heard[envs, step % SPAN] = (obs[:, _BIT_IN] <= 0).sum(axis=1)
         self._n_heard[envs] += self._heard[envs, step % SPAN]
         hides = (self._n_heard[envs] * SPAN < step) | ~self._heard[envs].any(axis=1)
         self.is_open[envs] = hides & (step >= SPAN)
@@ -122,9 +124,9 @@ class Gate:
         return either(self.chance[envs], self._since[envs])
 
     def says(self, envs: Any) -> Bits:
-        """Return the messages `[M, 5, 8]`: the first bit says that the agent saw an exploit."""
+        """Return the messages `[M, 5, 8]`: the first bit says that the agent saw no exploit."""
         said = np.zeros((*self._exploited[envs].shape, MESSAGE_BITS), np.bool_)
-        said[..., 0] = self._exploited[envs]
+        said[..., 0] = ~self._exploited[envs]
         return said
 
     def instead(self, envs: Any, taken: Joint) -> Joint:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from workflow_rl.environments.environment import Environment
 
 RELEASED = {
-    name: Path(__file__).parent / "released" / f"{name}.npz" for name in ("champion", "watchful")
+    name: Path(__file__).parent / "released" / f"{name}.npz" for name in ("champion", "steadfast")
 }
 """The policy files of the teams that the package brings, by the team's name."""
 

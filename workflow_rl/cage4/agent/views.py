@@ -24,7 +24,6 @@ from workflow_rl.cage4.agent.belief import (
     Joint,
 )
 from workflow_rl.cage4.agent.gate import Gate
-from workflow_rl.cage4.agent.hidden_red_timer import HiddenRedTimer
 from workflow_rl.cage4.agent.messages import N_WORDS, alerts, spoken
 from workflow_rl.cage4.agent.rules import sweep
 from workflow_rl.cage4.scenario import scenario4
@@ -36,14 +35,12 @@ ACTION_SETS = {
     "all": frozenset(BLUE),
     "repair": REPAIR,
     "suspects": REPAIR,
-    "watchful": REPAIR,
     "steadfast": REPAIR,
 }
 """The kinds of actions that a team chooses from, by the name of the set. Of `suspects`, a Remove or
 Restore is possible only on a host that the belief suspects. Whoever does neither analyses, or
-deploys a decoy. `watchful` does the same, but restores if nothing is seen for long: see
-`hidden_red_timer`."""
-SUSPECTING = ("suspects", "watchful", "steadfast")
+deploys a decoy. `steadfast` does the same while red shows itself: see `gate`."""
+SUSPECTING = ("suspects", "steadfast")
 
 Shown = NDArray[np.int8]
 N_SEEN = 20
@@ -331,19 +328,18 @@ class ViewRows:
         talks = messages != "none"
         self._view = VIEWS[observation](n_envs, talks)
         self.reads_raw = self._view.reads_raw
-        self._sweeping, self._timer = None, None
+        self._sweeping, self._gate = None, None
         if actions in SUSPECTING:
             assert isinstance(self._view, BeliefView)
             self._sweeping = self._view
-            self._timer = HiddenRedTimer(self._view.belief) if actions == "watchful" else None
-            self._timer = Gate(self._view.belief) if actions == "steadfast" else self._timer
+            self._gate = Gate(self._view.belief) if actions == "steadfast" else None
         self._alerts, self._learned = messages == "alerts", messages == "learned"
         self._chosen_from = np.isin(ALL_KINDS, sorted(ACTION_SETS[actions]))
         self._masks = np.zeros((n_envs, scenario4.N_MASKS), np.bool_)
         self.acts, self._free = np.zeros((2, n_envs, N_AGENTS), np.bool_)
         self.own = np.zeros((n_envs, own_rewards * N_AGENTS), np.float32)
         self.seen = np.zeros((*self.own.shape, N_SEEN), np.float32)
-        sends = talks or self._timer
+        sends = talks or self._gate
         self.sent = (
             np.zeros((n_envs, N_AGENTS, scenario4.MESSAGE_BITS), np.bool_) if sends else None
         )
@@ -364,11 +360,9 @@ class ViewRows:
         if self._sweeping:
             waits = self._free[envs] & (taken == SLEEP)
             sweeping = self._sweeping.sweep(envs)
-            if isinstance(self._timer, HiddenRedTimer):
-                sweeping = self._timer.instead(list(envs), sweeping)
             taken = np.where(waits, sweeping, taken)
-            if isinstance(self._timer, Gate):
-                taken = np.where(self._free[envs], self._timer.instead(list(envs), taken), SLEEP)
+        if self._gate:
+            taken = np.where(self._free[envs], self._gate.instead(list(envs), taken), SLEEP)
         return taken
 
     def begin(
@@ -380,8 +374,8 @@ class ViewRows:
         self.own[envs] = self.seen[envs] = 0
         if self.sent is not None:
             self.sent[envs] = False
-        if self._timer:
-            self._timer.begin(list(envs))
+        if self._gate:
+            self._gate.begin(list(envs))
         return self._rows(envs, self._view.begin(envs, obs, masks, raw), obs, busy)
 
     def after(
@@ -395,8 +389,8 @@ class ViewRows:
     ) -> NDArray[np.generic]:
         """Return the rows of M envs after a step. ended: bool [M]; see `View.after`."""
         seen = self._view.after(envs, taken, obs, raw)
-        if self._timer:
-            self._timer.see(list(envs), obs, raw)
+        if self._gate:
+            self._gate.see(list(envs), obs, raw)
         rows = self._rows(envs, seen, obs, busy)
         if ended.any():
             start = seen.shape[1]
@@ -413,9 +407,9 @@ class ViewRows:
             n_options = np.add.reduceat(masks, scenario4.FIRST_ACTION, axis=1, dtype=np.int64)
             acts = self._sweeping.asks(envs, acts & (n_options > 1))
         self.acts[envs] = acts
-        if self._timer:
+        if self._gate:
             assert self.sent is not None
-            self.sent[envs] = self._timer.says(list(envs))
+            self.sent[envs] = self._gate.says(list(envs))
         if self._alerts:
             assert self.sent is not None
             self.sent[envs] = alerts(self._view.suspected(envs, obs))

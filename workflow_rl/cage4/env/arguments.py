@@ -94,9 +94,10 @@ class Cage4Arguments(EpisodeSettings):
     red_agent: Annotated[str, BeforeValidator(REDS.text)] = Field(
         Cage4.red_agent,
         description="The red agents: FiniteStateRedAgent, which is the challenge's, "
-        "DiscoveryFSRed, RandomSelectRedAgent or SleepAgent, or the folder or policy file of a "
-        "trained red team. Of several with weights, such as FiniteStateRedAgent=3,runs/red=1, each "
-        "episode draws one.",
+        "DiscoveryFSRed, RandomSelectRedAgent or SleepAgent; an attacker of the library, such as "
+        "greedy, or library for all of them; module:Class of your own; or the folder or policy "
+        "file of a trained red team. Of several with weights, such as "
+        "FiniteStateRedAgent=3,runs/red=1, each episode draws one.",
     )
     max_steps: Annotated[int, Field(ge=LEAST_STEPS, le=MOST_STEPS)] = Field(
         Cage4.max_steps, description="Length of an episode. The challenge has 500 steps."
@@ -112,8 +113,8 @@ class Cage4Arguments(EpisodeSettings):
         description="What the policies choose from. all: every action on a host that exists. "
         "repair: Sleep, Remove and Restore alone. suspects: Remove and Restore on hosts that the "
         "belief suspects; who does neither analyses the host whose Analyse is worth most. "
-        "watchful: the same, but if the agents tell each other that they see nothing of red for "
-        "long, they restore hosts in turn, because red may hide there.",
+        "steadfast: the same, but while the team sees hardly an exploit, it restores hosts by the "
+        "chance that red hides there.",
     )
     own_rewards: bool = Field(
         Cage4.own_rewards,
@@ -136,8 +137,8 @@ class Cage4Arguments(EpisodeSettings):
             raise ConfigError(
                 "actions", f"{self.actions} needs the observation belief, not {self.observation}"
             )
-        if self.actions == "watchful" and self.messages != "none":
-            raise ConfigError("messages", "none is needed: actions watchful sends its own")
+        if self.actions == "steadfast" and self.messages != "none":
+            raise ConfigError("messages", "none is needed: actions steadfast sends its own")
         if self.own_rewards and self.simulator != "compiled":
             raise ConfigError("own_rewards", f"needs the simulator compiled, not {self.simulator}")
         return self

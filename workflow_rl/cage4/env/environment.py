@@ -124,7 +124,7 @@ class Cage4(AgainstReds, Scenario):
             if not self.steps_together:
                 cyborg_checkout()
             # Nothing of the user's is called in this process.
-            played = dataclasses.replace(self, red_agent=ASLEEP) if self.foreign else self
+            played = dataclasses.replace(self, red_agent=ASLEEP) if self.reds.foreign else self
             envs = played.make_envs(1)
         except CheckoutError as error:
             raise InvalidEnvironmentError("simulator", str(error)) from None
@@ -134,7 +134,7 @@ class Cage4(AgainstReds, Scenario):
             return None
         from workflow_rl.cage.trial import found_by_trying
 
-        return found_by_trying(dataclasses.replace(self, scenarios=()), SLEEP[None])
+        return found_by_trying(dataclasses.replace(self, scenarios=()), SLEEP[None], most_steps=200)
 
     def actor_on_observations(self, actor: Actor) -> Actor:
         """Return the team as it is, if it plays on the challenge's own observations and actions.

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from numpy.typing import NDArray
 
-from workflow_rl.cage.attackers import Attacker, Attackers
+from workflow_rl.cage.attackers import Attacker, AttackerError, Attackers
 from workflow_rl.cage.parallel_env import PlainParallelEnv
 from workflow_rl.cage4.agent.views import SLEEP, BeliefView
 from workflow_rl.cage4.cyborg.simulators import make_simulator
@@ -112,7 +112,10 @@ class Cage4ParallelEnv(PlainParallelEnv):
         """Play against one of several. If it cannot be made, the env stays as it was."""
         made = self._made if reds == self._reds else {self.red_agent: self._simulator}
         if red.name not in made:
-            team = red.name if red.name in scenario4.RED_AGENTS else found_reds(red)
+            try:
+                team = red.name if red.name in scenario4.RED_AGENTS else found_reds(red)
+            except AttackerError as error:
+                raise ValueError(f"red_agent: {error}") from None
             simulator = make_simulator(self.simulator, team, self.max_steps, self.scenario)
             made = {**made, red.name: simulator}
         self._reds, self._made = reds, made

@@ -148,7 +148,7 @@ class DecoyShy(Attack):
 class Returner(Attack):
     """Go back to each host that Blue has taken from it, before anything else."""
 
-    ORDER = (IMPACT, ESCALATE, EXPLOIT, SCAN, DISCOVER)
+    ORDER = (ESCALATE, EXPLOIT, SCAN, DISCOVER)
 
     def begin(self, random: random.Random) -> None:
         super().begin(random)
@@ -162,7 +162,7 @@ class Returner(Attack):
         back = [action for host in lost if seen.can(action := f"{EXPLOIT} {host}")]
         if back and self.random.random() < 0.5:
             return self.random.choice(back)
-        return super().act(seen)
+        return super().act(seen) if self.random.random() < 0.3 else self.first_of((IMPACT,), seen)
 
 
 class Timed(Attack):
@@ -188,7 +188,7 @@ class Patient(ImpactAlone):
 
 
 class Masked(Attack):
-    """Impact, and exploit about as often as the challenge's red agent does, so as to look like it."""
+    """Impact, and exploit now and then, so as to look like the challenge's red agent."""
 
     def act(self, seen: Seen) -> str:
         if self.random.random() < 0.15:

@@ -12,15 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.team_policy import TeamPolicy
-from workflow_rl.cage.attackers import Attacker, AttackerError, Roster
+from workflow_rl.cage.attackers import Attacker, AttackerError, Roster, places_of
 from workflow_rl.cage4.attackers import ProgramReds, red_program
+from workflow_rl.cage4.red.library import LIBRARY
 from workflow_rl.cage4.red.red_api import FIRST_KNOWN, RED_TEAM, red_layout
 from workflow_rl.cage4.red.scripted import Chosen
 from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS
 from workflow_rl.cage4.scenario.simulator_protocol import RedSideSimulator, StepResult
 from workflow_rl.errors import UserError
 
-REDS = Roster(RED_AGENTS)
+REDS = Roster(RED_AGENTS, {"library": ",".join(LIBRARY)}, places_of(LIBRARY))
 _OF_TEAM_SEEDS = 7
 """Makes these numbers others than those of `scripted.RandomReds`, which has 6."""
 

@@ -149,7 +149,7 @@ def test_the_seed_draws_one_of_several_red_agents() -> None:
             alone.reset(seed=seed, options={"red_agent": env.red_agent})
             assert repr(env.step({})) == repr(alone.step({}))
     assert drawn == {"FiniteStateRedAgent", "DiscoveryFSRed"}
-    with pytest.raises(ValueError, match="red_agent: 'my_red:Mine' is no red agent: choose Finite"):
+    with pytest.raises(ValueError, match="red_agent: my_red:Mine cannot be imported"):
         parallel_env(red_agent="my_red:Mine")
 
 

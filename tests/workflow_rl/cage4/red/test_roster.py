@@ -131,7 +131,7 @@ def test_commands_play_against_a_trained_red_team(red: str, tmp_path: Path) -> N
     [
         (str(RELEASED["champion"]), "it is no red team"),
         ("runs/nobody", "there is no such folder or policy file"),
-        ("my_red:Mine", "is no red agent"),
+        ("my_red:Mine", "cannot be imported"),
         ("FiniteStateRedAgent=1,SleepAgent=1", "is several"),
     ],
 )

@@ -23,7 +23,7 @@ ACTING = (
     "workflow_rl.cage4.agent.rules",
     "workflow_rl.cage4.agent.blue_team",
     "workflow_rl.cage4.agent.views",
-    "workflow_rl.cage4.agent.hidden_red_timer",
+    "workflow_rl.cage4.agent.gate",
     "workflow_rl.cage4.scenario.actions",
     "workflow_rl.cage4.scenario.scenario4",
 )

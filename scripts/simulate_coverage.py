@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Simulate how often the 95% interval of a mean holds the true mean.
 
-    python -m workflow_rl evaluate watchful --env workflow_rl/CAGE4-v0 --episodes 200 \\
+    python -m workflow_rl evaluate steadfast --env workflow_rl/CAGE4-v0 --episodes 200 \\
       --json runs/cage4.json
     python scripts/simulate_coverage.py runs/cage4.json
 

@@ -18,7 +18,7 @@ STEP_BYTES = 4
 STATE_EVERY = 50
 
 STORED_TEAMS = tuple(name for name in TEAMS if name not in ("champion", "steadfast"))
-"""The teams whose episodes are stored. The champion's weights, which watchful has too, change."""
+"""The teams whose episodes are stored. The champion's weights, which steadfast has too, change."""
 
 
 def state_digest(true_state: list[Any]) -> bytes:

@@ -137,7 +137,7 @@ OF_CAGE4 = (
     "chance in CAGE4-v0, observation=flat, actions=repair, messages=alerts",
     "chance in CAGE4-v0, observation=belief, messages=learned",
     "chance in CAGE4-v0, observation=belief, actions=suspects, own_rewards=true",
-    "chance in CAGE4-v0, observation=belief, actions=watchful",
+    "chance in CAGE4-v0, observation=belief, actions=steadfast",
     "chance in CAGE4-v0, scenarios=every",
     "chance in CAGE4-red-v0, blue_agent=rules=1,champion=1,random=1",
 )

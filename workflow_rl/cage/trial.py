@@ -27,8 +27,8 @@ Idle = NDArray[np.int64]
 def found_by_trying(environment: AgainstReds, idle: Idle, most_steps: int) -> str | None:
     """Return why episodes are not determined by their seeds, if they are not.
 
-    idle: Blue's actions `[1, ...]` in every step. most_steps: of an episode. Raises InvalidEnvironmentError for a red agent
-    that cannot play.
+    idle: Blue's actions `[1, ...]` in every step. most_steps: of an episode. Raises
+    InvalidEnvironmentError for a red agent that cannot play.
     """
     steps = min(most_steps, environment.episode_steps)
     tried = ", ".join(environment.foreign)

@@ -115,7 +115,7 @@ def official_totals(checkout: Path, folder: Path, steps: int) -> list[int]:
     ("name", "packing"),
     [
         pytest.param("rules", "moved", marks=pytest.mark.slow),
-        pytest.param("watchful", "moved", marks=pytest.mark.slow),
+        pytest.param("steadfast", "moved", marks=pytest.mark.slow),
         ("champion", "zip *"),
     ],
 )

@@ -6,8 +6,9 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from workflow_rl.agents.settings import ConfigError, NetworkSettings, Settings, giver
+from workflow_rl.agents.settings import NetworkSettings, Settings, giver
 from workflow_rl.agents.user_modules import attribute_named
+from workflow_rl.errors import ConfigError
 from workflow_rl.plug_ins import plug_ins
 
 if TYPE_CHECKING:

@@ -21,28 +21,12 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
 from workflow_rl.agents.policies.networks import NETWORKS
+from workflow_rl.errors import ConfigError
 
 LARGEST_COUNT = 2**63 - 1
 LARGEST_LAYER, MOST_LAYERS = 16_384, 32
 MOST_LISTED = 20
 """Names that an error lists. Of more names it gives those that are like the wrong one."""
-
-
-class ConfigError(ValueError):
-    """A field has a value that makes no sense. `field_name` names the field, `message` says why.
-
-    parts: the message. Every second part is another field's name, which `told` can spell anew.
-    """
-
-    def __init__(self, field_name: str, *parts: str) -> None:
-        self.field_name = field_name
-        self._parts = parts
-        self.message = self.told(str)
-        super().__init__(f"{field_name}: {self.message}")
-
-    def told(self, spelled: Callable[[str], str]) -> str:
-        """Return the message, with the names of other fields as `spelled` gives them."""
-        return "".join(spelled(part) if n % 2 else part for n, part in enumerate(self._parts))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,8 @@ import torch
 
 from workflow_rl.agents.algorithm import Algorithm, LearningAgent
 from workflow_rl.agents.policies.actor_critic import ActorCritic
-from workflow_rl.agents.settings import ConfigError, NetworkSettings
+from workflow_rl.agents.settings import NetworkSettings
+from workflow_rl.errors import ConfigError
 
 
 class Config(NetworkSettings):

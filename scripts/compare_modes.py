@@ -47,12 +47,13 @@ from workflow_rl.commands.options_by_env import (
     named_env,
 )
 from workflow_rl.environments.environment import described
+from workflow_rl.errors import ConfigError
 from workflow_rl.machine_facts import environment, usable_cores
 from workflow_rl.measuring.benchmark import in_turns, machine_name, median_ratio
 from workflow_rl.output_files import require_writable_folder
 from workflow_rl.reporting import learning_curve
 from workflow_rl.reporting.drawing import scale_returns
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.hints import warn_if_results_vary
 from workflow_rl.runs.loop import train_policy

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from tests.drawn_envs import drawn
 from workflow_rl import TrainConfig, evaluate, learning_curves, load_agent, train
-from workflow_rl.agents.settings import ConfigError
 from workflow_rl.commands.main import main
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.folder import read_metrics
 
 pytestmark = pytest.mark.system

@@ -19,10 +19,10 @@ import gymnasium
 from workflow_rl.agents.ppo.config import PPOConfig as PPOConfig
 from workflow_rl.environments.environment import interpreter
 from workflow_rl.environments.source import default_env, guests
+from workflow_rl.errors import ConfigError
 from workflow_rl.evaluation.evaluate import ChallengeScore, Evaluation, is_scripted, score_agent
 from workflow_rl.reporting import learning_curve
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.config import TrainConfig as TrainConfig
 from workflow_rl.runs.execute import Plan, execute, require_ready, run_folder
 from workflow_rl.runs.folder import (
@@ -90,7 +90,7 @@ def train(
         DivergedError: a batch could not be learned from. The last checkpoint is kept.
         NotWrittenError: the run cannot be written. The last checkpoint is kept.
         TooManyFailuresError: workers failed too often. A checkpoint has been saved.
-        NotFiniteError: an environment gave a number that is not finite. A checkpoint has been
+        ObservationError: an environment gave a number that is not finite. A checkpoint has been
             saved.
     """
     if resume and init_from is not None:
@@ -172,9 +172,9 @@ def record(
         ignore_unknown: see TrainConfig, by default as in the agent's run.
 
     Raises:
-        ConfigError: there is no such agent, or it does not play in this environment.
+        ConfigError: there is no such agent, it does not play in this environment, or the
+            environment cannot be made.
         UserError: the agent's file cannot be read, or its environment is not to be trusted.
-        InvalidEnvironmentError: the environment cannot be made.
         TooManyFailuresError: an episode cannot be played.
         OSError: the file cannot be written, or holds something else than episodes.
     """
@@ -226,8 +226,8 @@ def evaluate(
 
     Raises:
         UserError: there is no agent in `run` that can be used.
-        ConfigError: the environment has no such setting, or not this value of it.
-        InvalidEnvironmentError: its environment cannot be made, or the agent cannot be scored.
+        ConfigError: the environment has no such setting, or not this value of it, or cannot be
+            made; or the agent cannot be scored.
         ValueError: fewer episodes than 1, or a negative seed.
         TooManyFailuresError: workers failed too often, or an episode cannot be played or scored. A
             score is of all the episodes.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
@@ -11,14 +11,42 @@ class UserError(ValueError):
     """Something cannot be used as asked. The message says all; the exit code of a command is 2."""
 
 
+class ConfigError(ValueError):
+    """A field of a config or an argument of an environment has a value that makes no sense, or
+    the environment cannot be made or used with it. The exit code of a command is 2.
+
+    field_name: of the field, or of the argument to blame. message: says why, in one line. parts:
+    the message. Every second part is another field's name, which `told` can spell anew.
+    """
+
+    def __init__(self, field_name: str, *parts: str) -> None:
+        self.field_name = field_name
+        self._parts = parts
+        self.message = self.told(str)
+        super().__init__(f"{field_name}: {self.message}")
+
+    def told(self, spelled: Callable[[str], str]) -> str:
+        """Return the message, with the names of other fields as `spelled` gives them."""
+        text = "".join(spelled(part) if n % 2 else part for n, part in enumerate(self._parts))
+        return " ".join(map(str.strip, text.splitlines()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.field_name, *self._parts)
+
+
+def message_of(error: Exception) -> str:
+    """Return what an error says, without the name of a field or an argument."""
+    return error.message if isinstance(error, ConfigError) else str(error)
+
+
 class ObservationError(ValueError):
-    """An env gave an answer that its spaces or its contract do not allow. The run ends."""
+    """An env gave an answer that its spaces or its contract do not allow. The run ends.
 
+    trajectories: the batch, if the fault is a number that is NaN or infinite; None for other
+    faults.
+    """
 
-class NotFiniteError(ValueError):
-    """An observation or a reward is NaN or infinite. trajectories: the batch that it is in."""
-
-    def __init__(self, message: str, trajectories: Sequence[Any] = ()) -> None:
+    def __init__(self, message: str, trajectories: Sequence[Any] | None = None) -> None:
         self.trajectories = trajectories
         super().__init__(message)
 

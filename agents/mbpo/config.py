@@ -9,7 +9,8 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from workflow_rl.agents.sac.config import SACConfig, SACMetrics
-from workflow_rl.agents.settings import ConfigError, Count, LayerSizes, NotNegative, Positive, Share
+from workflow_rl.agents.settings import Count, LayerSizes, NotNegative, Positive, Share
+from workflow_rl.errors import ConfigError
 
 
 class MBPOConfig(SACConfig):

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.agents.settings import ConfigError
 from workflow_rl.agents.trajectory import Float64Array, Trajectory
+from workflow_rl.errors import ConfigError
 
 
 class ValuedEpisodes(NamedTuple):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.ppo.config import DECISIONS, OF_EACH_POLICY, PPOConfig, PPOMetrics
-from workflow_rl.agents.settings import ConfigError, Settings
+from workflow_rl.agents.settings import Settings
+from workflow_rl.errors import ConfigError
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.distributions import Distribution

@@ -11,7 +11,6 @@ from pydantic import Field, model_validator
 
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.settings import (
-    ConfigError,
     Count,
     CountOrNone,
     ForTeams,
@@ -21,6 +20,7 @@ from workflow_rl.agents.settings import (
     Share,
     WithTeacher,
 )
+from workflow_rl.errors import ConfigError
 
 
 class Annealed(NamedTuple):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from workflow_rl.agents.algorithm import Algorithm, LearningAgent
 from workflow_rl.agents.sac.config import SACConfig, SACMetrics
-from workflow_rl.agents.settings import ConfigError, Settings
+from workflow_rl.agents.settings import Settings
+from workflow_rl.errors import ConfigError
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.distributions import Distribution

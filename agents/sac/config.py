@@ -9,14 +9,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from workflow_rl.agents.policies.network import ACTIVATIONS
-from workflow_rl.agents.settings import (
-    ConfigError,
-    Count,
-    CountOrNone,
-    NetworkSettings,
-    OneOf,
-    Positive,
-)
+from workflow_rl.agents.settings import Count, CountOrNone, NetworkSettings, OneOf, Positive
+from workflow_rl.errors import ConfigError
 
 
 def _the_one(network: Any) -> Any:

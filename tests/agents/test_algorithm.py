@@ -20,9 +20,10 @@ from workflow_rl.agents.policy_from_checkpoint import require_distribution
 from workflow_rl.agents.ppo.algorithm import PPO
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.ppo.minibatches import stack_obs
-from workflow_rl.agents.settings import ConfigError, Count, NetworkSettings, Positive, Settings
+from workflow_rl.agents.settings import Count, NetworkSettings, Positive, Settings
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.errors import ConfigError
 
 SPACES = Spaces(2, Categorical(2))
 

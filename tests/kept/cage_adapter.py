@@ -43,9 +43,9 @@ from workflow_rl.cage4.agent.scripted import TEAMS
 from workflow_rl.cage4.agent.trained_teams import RELEASED as RELEASED_TEAMS
 from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS as REDS_OF_CAGE4
 from workflow_rl.cage4.scenario.scenario4 import SCENARIOS
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.source import guests, make_environment
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.saved_agent import load_saved
 
 PUBLISHED, SPED_UP, COMPILED = "published", "sped up", "compiled"
@@ -103,7 +103,7 @@ def is_here(simulator: str, scenario: Scenario) -> bool:
     """Return whether what plays the scenario is installed. CAGE-1's CybORG may be missing."""
     try:
         Cage2(simulator=_name_of(simulator, scenario), scenario=scenario.text).check()
-    except InvalidEnvironmentError:
+    except ConfigError:
         return False
     return True
 

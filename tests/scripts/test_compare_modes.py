@@ -27,7 +27,7 @@ from scripts.compare_modes import (
     seconds_per_update_and_eps,
     train_all,
 )
-from workflow_rl.runs.config import ConfigError
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.presets import PRESETS
 
 

@@ -14,7 +14,7 @@ from tests.hostile_envs import DEEDS, IMPORT_TORCH, write_module
 from tests.process_state import process_state
 from tests.tiny_runs import same_weights
 from workflow_rl import TrainConfig, train
-from workflow_rl.runs.config import ConfigError
+from workflow_rl.errors import ConfigError
 
 pytestmark = pytest.mark.system
 

@@ -9,10 +9,9 @@ from matplotlib.figure import Figure
 
 import workflow_rl
 from tests.tiny_runs import config_of, on_counting_envs
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.evaluation.evaluate import Evaluation
 from workflow_rl.runs import loop
-from workflow_rl.runs.config import ConfigError
 
 
 def test_lazy_names_are_completed_and_there() -> None:

@@ -16,7 +16,6 @@ from workflow_rl import TrainConfig, evaluate, learning_curves, load_agent, reco
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.team_policy import TeamParameters
-from workflow_rl.agents.settings import ConfigError
 from workflow_rl.agents.team import TeamLayout
 from workflow_rl.cage2.scoring.players import load_trained
 from workflow_rl.collection.schedule import BegunBatch, Share
@@ -24,7 +23,7 @@ from workflow_rl.commands.export import export
 from workflow_rl.commands.report import report as report_command
 from workflow_rl.environments.agent_player import Team
 from workflow_rl.environments.episode import SeedStream, episode_spec
-from workflow_rl.errors import ObservationError, UserError
+from workflow_rl.errors import ConfigError, ObservationError, UserError
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.run_record import weights_digest

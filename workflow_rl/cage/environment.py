@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage.attackers import AttackerError, Attackers, Roster
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.named_by_file import Gated, refused
+from workflow_rl.errors import ConfigError
 
 if TYPE_CHECKING:
     from workflow_rl.agents.spaces import Spaces
@@ -47,27 +47,27 @@ class CageEnvironment(Gated):
 
     @functools.cached_property
     def opponents(self) -> Any:
-        """The opponents, as envs play them. Raises InvalidEnvironmentError if one is not there, or
+        """The opponents, as envs play them. Raises ConfigError if one is not there, or
         if only a file names it."""
         self.require_named()
         try:
             return self._found_opponents()
         except AttackerError as error:
-            raise InvalidEnvironmentError(self.opponents_in, str(error)) from None
+            raise ConfigError(self.opponents_in, str(error)) from None
 
     def require_named(self) -> None:
-        """Raise InvalidEnvironmentError if only a file names opponents."""
+        """Raise ConfigError if only a file names opponents."""
         if self.named_by_file and self.foreign:
             problem = refused(self.foreign[0], self.opponents_in)
-            raise InvalidEnvironmentError(self.opponents_in, problem)
+            raise ConfigError(self.opponents_in, problem)
 
     def check(self) -> str | None:
-        """Raise InvalidEnvironmentError if only a file names opponents."""
+        """Raise ConfigError if only a file names opponents."""
         self.require_named()
         return None
 
     def _found_opponents(self) -> Any:
-        """Return `opponents`, which may be read. Raise AttackerError or InvalidEnvironmentError."""
+        """Return `opponents`, which may be read. Raise AttackerError or ConfigError."""
         raise NotImplementedError
 
     def __getstate__(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class AgainstBlue(CageEnvironment):
 
     @functools.cached_property
     def weights(self) -> Mapping[str, float]:
-        """The blue agents, with weights. Raises InvalidEnvironmentError."""
+        """The blue agents, with weights. Raises ConfigError."""
         from workflow_rl.environments.one_team_of_two import weights_of
 
         return weights_of(self.blue_agent, "blue_agent")
@@ -133,7 +133,7 @@ class AgainstBlue(CageEnvironment):
         raise NotImplementedError
 
     def check(self) -> None:
-        """Raise InvalidEnvironmentError if there is no such Blue. Compile Red's side, so that the
+        """Raise ConfigError if there is no such Blue. Compile Red's side, so that the
         workers find it on disk."""
         import numpy as np
 

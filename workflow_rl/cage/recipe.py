@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workflow_rl.agents.policies.policy_file import MOST_BYTES
-from workflow_rl.agents.settings import ConfigError
 from workflow_rl.cage.selection import Score, tournament
+from workflow_rl.errors import ConfigError
 from workflow_rl.machine_facts import environment
 from workflow_rl.output_files import sha256_of
 from workflow_rl.reporting import learning_curve

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.collection import try_in_worker
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.facts import Tell
+from workflow_rl.errors import ConfigError
 from workflow_rl.life import alive
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ Idle = NDArray[np.int64]
 def found_by_trying(environment: AgainstReds, idle: Idle, most_steps: int) -> str | None:
     """Return why episodes are not determined by their seeds, if they are not.
 
-    idle: Blue's actions `[1, ...]` in every step. most_steps: of an episode. Raises
-    InvalidEnvironmentError for a red agent that cannot play.
+    idle: Blue's actions `[1, ...]` in every step. most_steps: of an episode. Raises ConfigError
+    for a red agent that cannot play.
     """
     steps = min(most_steps, environment.episode_steps)
     tried = ", ".join(environment.foreign)
@@ -36,11 +36,11 @@ def found_by_trying(environment: AgainstReds, idle: Idle, most_steps: int) -> st
         for answer in try_in_worker.ask(
             functools.partial(_tell_of, environment, idle, steps), tried
         ):
-            if isinstance(answer, InvalidEnvironmentError):
+            if isinstance(answer, ConfigError):
                 raise answer
             return str(answer)
-    except InvalidEnvironmentError as error:
-        raise InvalidEnvironmentError("red_agent", str(error)) from None
+    except ConfigError as error:
+        raise ConfigError("red_agent", error.message) from None
     return None
 
 
@@ -56,7 +56,7 @@ def _tell_of(environment: AgainstReds, idle: Idle, steps: int, tell: Tell) -> No
             problem = error if error.__cause__ is None else error.__cause__
             is_ours = isinstance(problem, AttackerError)
             why = f"{attacker.name} cannot play: {in_one_line(problem)}"
-            tell(InvalidEnvironmentError("red_agent", str(problem) if is_ours else why))
+            tell(ConfigError("red_agent", str(problem) if is_ours else why))
             return
 
 

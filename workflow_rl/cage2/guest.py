@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from workflow_rl.agents.settings import ConfigError, ContentOf, OneOf, Settings
+from workflow_rl.agents.settings import ContentOf, OneOf, Settings
 from workflow_rl.cage.guest import CageGuest, ChampionBudget
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.env.red_environment import Cage2Red
@@ -38,7 +38,8 @@ from workflow_rl.environments.challenge import (
     Scoring,
     Side,
 )
-from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.environments.environment import Environment
+from workflow_rl.errors import ConfigError
 
 if TYPE_CHECKING:
     from workflow_rl.cage.recipe import Recipe
@@ -215,9 +216,7 @@ class Cage2Guest(CageGuest):
     def sides(self, args: Mapping[str, Any]) -> Mapping[str, Side]:
         network = played_of(args["scenario"])
         if isinstance(network, ScenarioFamily):
-            raise InvalidEnvironmentError(
-                "scenario", f"{network} is a family, and Red learns in one network"
-            )
+            raise ConfigError("scenario", f"{network} is a family, and Red learns in one network")
         blue = {name: value for name, value in args.items() if name != "red_agent"}
         red = {name: args[name] for name in ("max_steps", "scenario")}
         brought = ("simulator", "observation", "actions", "opening")
@@ -266,7 +265,7 @@ class Cage2Guest(CageGuest):
             if environment.scenario == trained_on.scenario or (is_like and not are_families):
                 return None
         if environment.family is not None:
-            raise InvalidEnvironmentError(
+            raise ConfigError(
                 "teacher", f"{agent} sees or chooses other things: in a family, it teaches its own"
             )
         fast = environment.scored()

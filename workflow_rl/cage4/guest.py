@@ -19,7 +19,7 @@ from workflow_rl.environments.challenge import (
     Scoring,
     Side,
 )
-from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.errors import ConfigError
 
 if TYPE_CHECKING:
     from workflow_rl.agents.settings import Settings
@@ -56,7 +56,7 @@ class Cage4Guest(CageGuest):
 
     def sides(self, args: Mapping[str, Any]) -> Mapping[str, Side]:
         if args["scenarios"]:
-            raise InvalidEnvironmentError(
+            raise ConfigError(
                 "scenarios", "are several: both sides of a duel play in one, given by its values"
             )
         blue = {name: value for name, value in args.items() if name != "red_agent"}

@@ -14,8 +14,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from workflow_rl.agents.settings import ConfigError
 from workflow_rl.collection.cluster_address import AUTO, LOCAL, host_and_port
+from workflow_rl.errors import ConfigError
 
 if TYPE_CHECKING:
     import subprocess

@@ -58,20 +58,18 @@ class WorkerError(RuntimeError):
 
 
 class TooManyFailuresError(RuntimeError):
-    """More workers failed than the run allows, or one failed in a way that cannot be repaired.
+    """More workers failed than the run allows, or one failed in a way that cannot be repaired. Or
+    episodes raise exceptions however often they are played, or give no finite score.
 
-    The cause is the last WorkerError, where there is one.
+    The cause is the last WorkerError, where there is one. is_of_episodes: whether episodes are to
+    blame, and not the machine. rollout: what is left where all episodes of a collection had to be
+    left out. The workers are ready for others then.
     """
 
-
-class UnplayableError(TooManyFailuresError):
-    """Episodes raise exceptions however often they are played, or give no finite score.
-
-    rollout: what is left where all episodes of a collection had to be left out. The workers are
-    ready for others then.
-    """
-
-    def __init__(self, message: str, rollout: Rollout | None = None) -> None:
+    def __init__(
+        self, message: str, is_of_episodes: bool = False, rollout: Rollout | None = None
+    ) -> None:
+        self.is_of_episodes = is_of_episodes
         self.rollout = rollout
         super().__init__(message)
 

@@ -21,7 +21,6 @@ from workflow_rl.collection.failures import (
     Fault,
     StopRequested,
     TooManyFailuresError,
-    UnplayableError,
     WorkerError,
 )
 from workflow_rl.collection.messages import Command, Failure, Reply, Request
@@ -297,10 +296,10 @@ class Pool(ABC, Generic[Connection]):
             self._shown.add(_without_addresses(cause))
             _log.warning("%s%s%s", error, then, "" if is_known else cause)
         if counted > self.max_failures:
-            too_many = TooManyFailuresError if error.fault is None else UnplayableError
-            raise too_many(
+            raise TooManyFailuresError(
                 f"{counted} workers failed, and at most {self.max_failures} may "
-                f"(--max-worker-failures). The last failure: {error}"
+                f"(--max-worker-failures). The last failure: {error}",
+                is_of_episodes=error.fault is not None,
             ) from error
 
     def unplayable_episode(self, error: WorkerError) -> EpisodeSpec | None:

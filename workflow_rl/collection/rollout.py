@@ -11,7 +11,7 @@ import numpy as np
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.env_positions import EnvPosition
-from workflow_rl.collection.failures import UnplayableError
+from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.environments.episode import EpisodeSpec
 
@@ -149,12 +149,13 @@ def utilisation(busy_seconds: float, worker_seconds: float) -> float:
 
 
 def require_any(rollout: Rollout) -> Rollout:
-    """Return the rollout. Raises UnplayableError if all its episodes were left out."""
+    """Return the rollout. Raises TooManyFailuresError if all its episodes were left out."""
     if not rollout.trajectories and rollout.skipped:
-        raise UnplayableError(
+        raise TooManyFailuresError(
             f"all {len(rollout.skipped)} episodes of a batch raise exceptions, the first of them "
             f"episode {min(rollout.skipped)}",
-            rollout,
+            is_of_episodes=True,
+            rollout=rollout,
         )
     return rollout
 

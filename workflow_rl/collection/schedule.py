@@ -11,7 +11,7 @@ from concurrent.futures import Future, wait
 from typing import NamedTuple, Self, TypeAlias
 
 from workflow_rl.agents.policies.numpy_policy import Actor, Policy
-from workflow_rl.collection.failures import UnplayableError
+from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.collection.pool import POLL_SECONDS, AnyPool
 from workflow_rl.collection.rollout import Collector, Following, Rollout
 from workflow_rl.collection.trace import COLLECTOR, Activity
@@ -78,7 +78,7 @@ class Schedule(ABC):
         def play(following: Following) -> Rollout:
             try:
                 return self._collector.collect(policy, specs)
-            except UnplayableError as error:
+            except TooManyFailuresError as error:
                 if error.rollout is None:
                     raise
                 return error.rollout

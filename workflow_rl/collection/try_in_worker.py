@@ -16,9 +16,10 @@ from workflow_rl.collection.failures import TooManyFailuresError, WorkerError
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.messages import Command
 from workflow_rl.collection.worker_process import is_worker
-from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
+from workflow_rl.environments.environment import ENV, Environment
 from workflow_rl.environments.facts import Facts, Separate, Tell
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.errors import ConfigError
 
 TIMEOUT = 60.0
 START_SECONDS = 60.0
@@ -39,13 +40,13 @@ def learn_facts(
     worker also plays the environment. If it does, the function returns what `Environment.check`
     returns.
 
-    Raises InvalidEnvironmentError.
+    Raises ConfigError.
     """
     if not isinstance(environment, GymnasiumEnvironment) or (environment.is_known and not plays):
         return None
     difference: str | None = None
     for answer in list(ask(environment.teller(plays), environment.env_id, timeout)):
-        if isinstance(answer, InvalidEnvironmentError):
+        if isinstance(answer, ConfigError):
             raise answer
         if isinstance(answer, Facts):
             environment.learn(answer)
@@ -62,7 +63,7 @@ def learn_facts(
 
 
 def check(environment: Environment, timeout: float = TIMEOUT) -> str | None:
-    """Learn the spaces, and play: see `Environment.check`. Raises InvalidEnvironmentError."""
+    """Learn the spaces, and play: see `Environment.check`. Raises ConfigError."""
     if isinstance(environment, GymnasiumEnvironment):
         return learn_facts(environment, timeout, plays=True)
     return environment.check()
@@ -71,7 +72,7 @@ def check(environment: Environment, timeout: float = TIMEOUT) -> str | None:
 def steps_together(environment: Environment, timeout: float = TIMEOUT) -> bool:
     """Return `Environment.steps_together`, for which the user's module is imported in a worker.
 
-    Raises InvalidEnvironmentError if the module does not come to its end.
+    Raises ConfigError if the module does not come to its end.
     """
     if not isinstance(environment, GymnasiumEnvironment) or not environment.imports_a_module:
         return environment.steps_together
@@ -100,7 +101,7 @@ def ask(function: Callable[[Tell], None], env_id: str, timeout: float = TIMEOUT)
         env_id: errors name this environment.
         timeout: seconds for which the worker may be silent: see `Pool`.
 
-    Raises InvalidEnvironmentError if the worker ends or is silent for too long.
+    Raises ConfigError if the worker ends or is silent for too long.
     """
     if is_worker():
         told: list[Any] = []
@@ -110,7 +111,7 @@ def ask(function: Callable[[Tell], None], env_id: str, timeout: float = TIMEOUT)
     try:
         asked = cloudpickle.dumps(functools.partial(_without_envs, function))
     except Exception as error:
-        raise InvalidEnvironmentError(
+        raise ConfigError(
             ENV, f"{env_id} cannot be sent to a worker: {in_one_line(error)}"
         ) from error
     preload = GymnasiumEnvironment.preload
@@ -132,7 +133,7 @@ def ask(function: Callable[[Tell], None], env_id: str, timeout: float = TIMEOUT)
                         *(env_id, SLOW_SECONDS, timeout),
                     )
     except (WorkerError, TooManyFailuresError) as error:
-        raise InvalidEnvironmentError(ENV, f"{env_id} cannot be played: {error}") from error
+        raise ConfigError(ENV, f"{env_id} cannot be played: {error}") from error
 
 
 def _no_envs(n_envs: int) -> Any:

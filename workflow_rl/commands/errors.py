@@ -13,20 +13,15 @@ from pathlib import Path
 import click
 
 from workflow_rl.agents.algorithm import DivergedError
-from workflow_rl.agents.settings import ConfigError
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
 from workflow_rl.commands.options import spelling, usage_error
-from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.errors import NotFiniteError, StoppedAtOnce
+from workflow_rl.errors import ConfigError, ObservationError, StoppedAtOnce
 from workflow_rl.terminal import printable
 
 
-class HookError(Exception):
-    """A user's function after an update has failed. The message is the function's traceback."""
-
-
 def telling(hook: Callable[..., object] | None) -> Callable[..., object] | None:
-    """Return a user's function whose errors are told as its own: see `training_errors`."""
+    """Return a user's function that raises ClickException for any error in it, with the function's
+    traceback as the message: see `training_errors`."""
     if hook is None:
         return None
 
@@ -37,7 +32,7 @@ def telling(hook: Callable[..., object] | None) -> Callable[..., object] | None:
         except Exception as error:
             frames = error.__traceback__ and error.__traceback__.tb_next
             shown = traceback.format_exception(type(error), error, frames)
-            raise HookError("".join(shown)) from error
+            raise click.ClickException("".join(shown)) from error
 
     return told
 
@@ -63,12 +58,12 @@ def training_errors(again: str, path: Path, lower: str = "") -> Iterator[None]:
             raise
         code = 128 + stop.signal_number
         lines = [f"{stop}; the last checkpoint is kept; go on with: {again}"]
-    except NotFiniteError as error:
+    except ObservationError as error:
         batch = _batch_in(path)
         lines = [f"Error: {error}", *([f"The batch is in {batch}"] if batch else [])]
         lines += [f"A checkpoint is saved; correct the environment, then go on with: {again}"]
-    except HookError as error:
-        lines = str(error).splitlines()
+    except click.ClickException as error:  # Of `telling`: nothing else in a training raises it.
+        lines = error.message.splitlines()
         lines += ["Error: the function of --on-update failed: see above"]
         lines += [f"A checkpoint is saved; go on with: {again}"]
     except TooManyFailuresError as error:
@@ -98,11 +93,11 @@ def errors_in_one_line(spelled: Callable[[str], str] = spelling) -> Iterator[Non
     """
     try:
         yield
-    except (ConfigError, InvalidEnvironmentError) as error:
+    except ConfigError as error:
         raise usage_error(error, spelled) from None
     except StopRequested as stop:
         raise SystemExit(128 + stop.signal_number) from None
-    except (TooManyFailuresError, WorkerError, NotFiniteError, DivergedError) as error:
+    except (TooManyFailuresError, WorkerError, ObservationError, DivergedError) as error:
         click.echo(f"Error: {printable(error)}", err=True)
         raise SystemExit(1) from None
 

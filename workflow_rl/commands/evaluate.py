@@ -35,8 +35,9 @@ from workflow_rl.commands.options_by_env import (
     require_agent,
     scripted_agents,
 )
-from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.source import default_env, guests
+from workflow_rl.errors import ConfigError
 from workflow_rl.output_files import (
     NOT_OURS,
     read_text,
@@ -209,7 +210,7 @@ def _evaluate(options: dict[str, Any]) -> bool:
         video = None
         if options["video"]:
             if player.actor is None or player.environment is None:
-                raise InvalidEnvironmentError("video", f"there is none of {player.name}")
+                raise ConfigError("video", f"there is none of {player.name}")
             video = record_video(
                 *(player.actor, player.environment, options["video"], options["seed"]),
                 options["worker_timeout"],
@@ -292,7 +293,7 @@ def _blamed(options: Collection[str] = ()) -> Callable[[str], str]:
 
 
 def _load(source: Path, options: Mapping[str, Any]) -> Scored:
-    """Return the agent of RUN_OR_CHECKPOINT. Raise UserError or InvalidEnvironmentError."""
+    """Return the agent of RUN_OR_CHECKPOINT. Raise UserError or ConfigError."""
     from workflow_rl.agents.policies.policy_file import MOST_BYTES
     from workflow_rl.runs.saved_agent import load_player, saved_path, scored_as
 

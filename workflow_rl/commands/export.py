@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from workflow_rl.agents.settings import ConfigError
 from workflow_rl.commands.errors import own_command
 from workflow_rl.commands.options import PATH, SAVED
 from workflow_rl.commands.options_by_env import (
@@ -20,9 +19,9 @@ from workflow_rl.commands.options_by_env import (
     env_of_agent,
     scripted_agents,
 )
-from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.source import guests, make_environment
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.output_files import require_writable
 from workflow_rl.runs.export import FORMATS, export_policy, fills_folder
 from workflow_rl.runs.submission_files import needs_of
@@ -98,8 +97,10 @@ def export(agent: Path, format_: str, output: Path, overwrite: bool, which: str 
                 )
         write = _hub_writer(agent, which) if format_ == HUB else None
         export_policy(exported, environment, format_, output, write)
-    except InvalidEnvironmentError as error:
-        raise click.BadParameter(f"{agent}: {error}", param_hint="AGENT") from None
+    except ConfigError as error:
+        if error.field_name in ("format", "output"):
+            raise
+        raise click.BadParameter(f"{agent}: {error.message}", param_hint="AGENT") from None
     click.echo(f"{format_}: {output}")
     if format_ == HUB and output.is_dir():
         click.echo(f"publish it: hf upload USER/NAME {shlex.quote(str(output))}")

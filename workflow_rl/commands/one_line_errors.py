@@ -61,11 +61,10 @@ def one_line() -> Iterator[None]:
             raise
         raise click.UsageError(message, error.ctx) from None
     except ValueError as error:
-        from workflow_rl.agents.settings import ConfigError  # Only an error needs them.
         from workflow_rl.commands.options import usage_error
-        from workflow_rl.environments.environment import InvalidEnvironmentError
+        from workflow_rl.errors import ConfigError  # Only an error needs them.
 
-        if not isinstance(error, ConfigError | InvalidEnvironmentError):
+        if not isinstance(error, ConfigError):
             raise
         message = _line(usage_error(error).format_message())
         raise click.UsageError(message, click.get_current_context()) from None

@@ -16,10 +16,11 @@ from pydantic.fields import FieldInfo
 
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.policies.networks import NETWORKS
-from workflow_rl.agents.settings import LARGEST_COUNT, ConfigError, ContentOf, OneOf, Settings
+from workflow_rl.agents.settings import LARGEST_COUNT, ContentOf, OneOf, Settings
 from workflow_rl.agents.user_modules import attribute_named
-from workflow_rl.environments.environment import InvalidEnvironmentError, interpreter
+from workflow_rl.environments.environment import interpreter
 from workflow_rl.environments.source import register_envs
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.presets import preset_named
 
@@ -367,15 +368,11 @@ def given_options() -> frozenset[str]:
     return frozenset(name for name in ctx.params if ctx.get_parameter_source(name) is typed)
 
 
-def usage_error(
-    error: ConfigError | InvalidEnvironmentError, spelled: Callable[[str], str] = spelling
-) -> click.UsageError:
+def usage_error(error: ConfigError, spelled: Callable[[str], str] = spelling) -> click.UsageError:
     """Return a field's error as that of the option to blame.
 
     spelled: a field of a config as the command's option.
     """
-    if isinstance(error, InvalidEnvironmentError):
-        return click.BadParameter(str(error), param_hint=spelled(error.argument))
     hint = _blamed(error.field_name) if spelled is spelling else spelled(error.field_name)
     return click.BadParameter(error.told(spelled), param_hint=hint)
 

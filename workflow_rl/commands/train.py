@@ -140,7 +140,7 @@ def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: b
     click.UsageError.
     """
     from workflow_rl.runs.folder import population_record
-    from workflow_rl.runs.resume import FinishedError, resumed_plan
+    from workflow_rl.runs.resume import resumed_plan
 
     given = given_options()
     # The user is told this before what the run lacks to go on, such as a later end.
@@ -150,12 +150,11 @@ def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: b
         raise click.UsageError(f"--resume {path} is a population: resume it with train-population")
     if exchange and not meets:
         raise click.UsageError(f"--resume {path} is not a population: see train-{mode}")
-    try:
-        plan = resumed_plan(path, asked_of_run(options), named_here().plug_in)
-    except FinishedError as finished:
+    plan = resumed_plan(path, asked_of_run(options), named_here().plug_in)
+    if plan.over is not None:
         if options["final_evaluation"] and not _is_scored(path):
-            raise
-        click.echo(printable(finished.told(spelling)))
+            raise plan.over
+        click.echo(printable(plan.over.told(spelling)))
         return None
     n_policies = len(plan.configs)
     if "n_policies" in given and options["n_policies"] != n_policies:

@@ -9,7 +9,8 @@ import click
 from workflow_rl.commands.options import plain_option, range_of, setting_options, spelled, under
 from workflow_rl.commands.train import run_command
 from workflow_rl.commands.training_options import training_command
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.errors import ConfigError
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.exchange import VARIABLE, ExchangeConfig
 
 SECTION = "Studies"

@@ -10,7 +10,7 @@ import click
 from pydantic.fields import FieldInfo
 
 from workflow_rl.agents.algorithm import Algorithm, find
-from workflow_rl.agents.settings import ConfigError, ForTeams, WithTeacher, is_marked
+from workflow_rl.agents.settings import ForTeams, WithTeacher, is_marked
 from workflow_rl.commands.options import (
     ALGORITHMS,
     FUNCTION,
@@ -38,6 +38,7 @@ from workflow_rl.commands.options_by_env import (
 )
 from workflow_rl.environments.environment import SETTINGS
 from workflow_rl.environments.source import guests
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.config import Mode, TrainConfig
 from workflow_rl.runs.resolve import OF_TEACHERS
 

@@ -29,9 +29,9 @@ from workflow_rl.commands.training_options import (
     path_to_resume,
     training_command,
 )
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.output_files import NOT_OURS, read_text
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.exchange import VARIABLE, require_range
 from workflow_rl.terminal import fitting, printable
 

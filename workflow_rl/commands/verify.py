@@ -11,7 +11,8 @@ import click
 from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import SAVED
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.errors import ConfigError
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.run_record import RECORD_FILE, RunRecord, read_record
 from workflow_rl.terminal import printable
 

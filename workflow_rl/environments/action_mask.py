@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.env_batch import Env
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.gymnasium_versions import attribute_of
-from workflow_rl.errors import ObservationError
+from workflow_rl.errors import ConfigError, ObservationError
 
 METHOD = "action_masks"
 METHODS = (METHOD, "action_mask", "valid_action_mask", "get_action_mask", "get_action_masks")
@@ -213,7 +212,7 @@ def tells_masks(env: Any) -> bool:
 
 
 def require_no_other_mask(env: Env, obs: Any, info: Any) -> None:
-    """Raise InvalidEnvironmentError if an environment that offers no mask has something that looks
+    """Raise ConfigError if an environment that offers no mask has something that looks
     like one under another name."""
     inner = getattr(env, "env", env)
     found = [name for name in _masks_of(inner) if not _has_none_here(inner, name)]
@@ -221,7 +220,7 @@ def require_no_other_mask(env: Env, obs: Any, info: Any) -> None:
     if found:
         if not choices_of(maskable(env)):
             require_choices(env.action_space)
-        raise InvalidEnvironmentError(
+        raise ConfigError(
             "action_mask",
             f"its {found[0]!r} looks like a mask of actions, which is read from 'action_mask' in "
             f"info or in the observation, or for one agent from a method {METHOD}: give it there, "

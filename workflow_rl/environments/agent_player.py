@@ -25,11 +25,11 @@ from workflow_rl.environments.action_mask import (
     without_mask,
 )
 from workflow_rl.environments.challenge import NOTHING
-from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
+from workflow_rl.environments.environment import ENV, Environment
 from workflow_rl.environments.flat_env import Flatten, Unflatten, flattener, unflattener
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.joint_env import TeamRows, is_busy, is_idle
-from workflow_rl.errors import ObservationError
+from workflow_rl.errors import ConfigError, ObservationError
 
 Critic: TypeAlias = Callable[[NDArray[Any]], NDArray[np.float64]]
 """Returns the values [N] of observations [N, D] as the policy sees them."""
@@ -261,11 +261,11 @@ def team_of(policy: TeamPolicy, environment: Environment) -> Team:
     """Return the team that plays in an environment.
 
     The observations of a simulator's or a guest's agents are numbers [D_k] as they are. Raises
-    InvalidEnvironmentError if the environment has another team, or cannot be made.
+    ConfigError if the environment has another team, or cannot be made.
     """
     layout = policy.parameters.layout
     if environment.spaces().team != layout:
-        raise InvalidEnvironmentError(ENV, f"{environment.env_id} has another team")
+        raise ConfigError(ENV, f"{environment.env_id} has another team")
     if isinstance(environment, GymnasiumEnvironment):
         if (observed := environment.facts.team) is not None:
             joint = environment.facts

@@ -21,10 +21,10 @@ from workflow_rl.environments.action_mask import (
     require_choices,
 )
 from workflow_rl.environments.env_batch import EpisodeError, Obs, StepAnswers, is_the_envs
-from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
+from workflow_rl.environments.environment import ENV
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.flat_env import flat_space, unflattener
-from workflow_rl.errors import ObservationError
+from workflow_rl.errors import ConfigError, ObservationError
 
 Indices: TypeAlias = NDArray[np.int64]
 COMPANY = 3
@@ -227,11 +227,11 @@ class OneOfBatch(gymnasium.Env[NDArray[Any], Any]):
 def _flat_box(envs: BatchedEnv) -> spaces.Box:
     space = envs.observation_space
     if not isinstance(space, spaces.Box) or len(space.shape) != 1:
-        raise InvalidEnvironmentError(
+        raise ConfigError(
             ENV, f"the observation space of a BatchedEnv is a Box of shape (D,), not {space}"
         )
     if isinstance(envs.action_space, spaces.Tuple | spaces.Dict):
-        raise InvalidEnvironmentError(
+        raise ConfigError(
             ENV,
             "the action space of a BatchedEnv is no Tuple or Dict: a MultiDiscrete has the same "
             "choices",

@@ -19,7 +19,7 @@ Exported: TypeAlias = "Parameters | str"
 """What acts: PolicyParameters, TeamParameters, or the name of a scripted agent."""
 Export: TypeAlias = "Callable[[Exported, Environment, Path], None]"
 """Write what acts into a folder, which is not there yet.
-Raise InvalidEnvironmentError if agents of this environment cannot be written."""
+Raise ConfigError if agents of this environment cannot be written."""
 
 
 class Scores(Protocol):
@@ -52,7 +52,7 @@ class Scoring(Protocol):
     def settings_for(self, args: Mapping[str, Any]) -> Settings:
         """Return the settings that score an agent which was trained with these arguments.
 
-        Raise InvalidEnvironmentError if such an agent cannot be scored.
+        Raise ConfigError if such an agent cannot be scored.
         """
 
     def is_whole(self, settings: Settings) -> bool:
@@ -93,7 +93,7 @@ class Scoring(Protocol):
             quiet: show no progress bar.
 
         Raises:
-            InvalidEnvironmentError: the agent cannot be scored.
+            ConfigError: the agent cannot be scored.
             TooManyFailuresError: an episode cannot be played.
         """
 
@@ -141,13 +141,13 @@ class Replays(Protocol):
 
         which: the checkpoint of a run folder, see `saved_path`. greedy: choose likeliest actions;
         None: as the agent is to be played.
-        Raises UserError or InvalidEnvironmentError.
+        Raises UserError or ConfigError.
         """
 
     def replay(self, agents: Sequence[Any], settings: Settings, seed: int, episode: int) -> Replay:
         """Play an episode of the evaluation with this seed, with each of one or two agents.
 
-        Raises RuntimeError if the episode cannot be played, InvalidEnvironmentError if the settings
+        Raises RuntimeError if the episode cannot be played, ConfigError if the settings
         name what cannot play.
         """
 
@@ -240,7 +240,7 @@ class Guest:
         a mask rules it out, choose another that does the least. None: a policy of this name or path
         acts on the rows as they are.
 
-        Raise InvalidEnvironmentError or a UserError for an agent that cannot teach.
+        Raise ConfigError or a UserError for an agent that cannot teach.
         """
         return None
 
@@ -259,7 +259,7 @@ class Guest:
         """Return an actor that plays a policy of `environment`, which is this guest's, and `args`
         with the observations and actions that the actor needs.
 
-        Raises InvalidEnvironmentError for a policy that does not fit them.
+        Raises ConfigError for a policy that does not fit them.
         """
         return policy, args
 

@@ -17,11 +17,12 @@ from gymnasium import spaces
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.action_mask import mask_in, require_no_other_mask
 from workflow_rl.environments.env_batch import Env
-from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
+from workflow_rl.environments.environment import ENV
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.facts import Separate, Tell
 from workflow_rl.environments.flat_env import FlatEnv, sampled
 from workflow_rl.environments.making import naming, required_env
+from workflow_rl.errors import ConfigError
 from workflow_rl.life import alive
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def first_difference(
         seconds: play at most this long, the first time. The others play as many steps.
         seed: the seed of the first episode. Those of the next episodes follow from it.
 
-    Raises InvalidEnvironmentError for observations that a CheckedEnv cannot tell apart.
+    Raises ConfigError for observations that a CheckedEnv cannot tell apart.
     """
     actions: list[Any] = []
     with closing(make_env()) as env:
@@ -202,7 +203,7 @@ class CheckedEnv(FlatEnv):
         return obs
 
     def require_told_apart(self, observations: Sequence[Any]) -> None:
-        """Raise InvalidEnvironmentError if float32 cannot tell these apart. None is left out."""
+        """Raise ConfigError if float32 cannot tell these apart. None is left out."""
         exact = self._flattening(np.dtype(np.longdouble))
         shown = [obs for obs in observations if obs is not None]
         thinned = shown[:: 1 + len(shown) * spaces.flatdim(self._seen) // _MOST_NUMBERS]
@@ -218,7 +219,7 @@ class CheckedEnv(FlatEnv):
             few = (high - low < _FEW_LEVELS * np.spacing(largest)) & (is_lost | (largest > 2**24))
         for k in np.flatnonzero(few):
             if len(np.unique(rows[:, k])) > len(np.unique(rounded[:, k])):
-                raise InvalidEnvironmentError(
+                raise ConfigError(
                     ENV,
                     f"its observations hold numbers from {float(low[k])} to {float(high[k])}, "
                     "which float32 cannot tell apart: subtract a constant in the environment",

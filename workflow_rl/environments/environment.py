@@ -38,17 +38,6 @@ def interpreter(python: str) -> str:
     return python and os.path.abspath(shutil.which(python) or python)
 
 
-class InvalidEnvironmentError(ValueError):
-    """An environment cannot be made or used as asked. `argument` names the argument to blame."""
-
-    def __init__(self, argument: str, message: str) -> None:
-        self.argument = argument
-        super().__init__(" ".join(map(str.strip, message.splitlines())))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.argument, str(self))
-
-
 class Environment(Protocol):
     """An environment with its arguments. Making one imports nothing heavy. Workers get a pickled
     copy.
@@ -92,12 +81,12 @@ class Environment(Protocol):
     def settings(self) -> Mapping[str, Any]: ...
 
     def spaces(self) -> Spaces:
-        """Return the spaces. Raise InvalidEnvironmentError for a space that is not supported."""
+        """Return the spaces. Raise ConfigError for a space that is not supported."""
 
     def check(self) -> str | None:
         """Make an env and try it. Return why results will vary from run to run, if they will.
 
-        Raise InvalidEnvironmentError if the env cannot be used.
+        Raise ConfigError if the env cannot be used.
         """
 
     def make_envs(self, n_envs: int) -> EnvBatch:

@@ -17,13 +17,12 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.action_mask import MaskingEnv, mask_in
 from workflow_rl.environments.determinism import CheckedEnv, first_difference, settled
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.facts import Tell
 from workflow_rl.environments.flat_env import KnownEntries, sampled
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.simulator import Elsewhere
-from workflow_rl.errors import NotFiniteError, ObservationError
+from workflow_rl.errors import ConfigError, ObservationError
 
 SEEDS = tuple(episode_spec(0, number).env_seed for number in range(3))
 MANY_STEPS = 1000
@@ -69,19 +68,19 @@ def examine(environment: GymnasiumEnvironment, steps: int, seconds: float, tell:
 
 
 class _FiniteEnv(CheckedEnv):
-    """A CheckedEnv whose rewards and observations must be finite: raises NotFiniteError."""
+    """A CheckedEnv whose rewards and observations must be finite: raises ObservationError."""
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         obs, reward, *others = super().step(action)
         if not np.isfinite(reward):
-            raise NotFiniteError(f"the reward of step {self._steps - 1} is {reward}")
+            raise ObservationError(f"the reward of step {self._steps - 1} is {reward}", ())
         return obs, reward, *others  # type: ignore[return-value]
 
     def _flat(self, obs: Any) -> Any:
         flat = super()._flat(obs)
         if not np.isfinite(flat).all():
             wrong = flat[~np.isfinite(flat)][0]
-            raise NotFiniteError(f"the observation of step {self._steps} holds {wrong}")
+            raise ObservationError(f"the observation of step {self._steps} holds {wrong}", ())
         return flat
 
 
@@ -161,10 +160,12 @@ def _is_fine_when_played(
                 )
             if difference is not None:
                 problem = f"seeds         fail: {difference}; runs will vary from one to the next"
-        except NotFiniteError as error:
-            problem = f"numbers       fail: {error}; seed {seed} was given to the first reset"
-        except (ObservationError, InvalidEnvironmentError) as error:
+        except ConfigError as error:
+            problem = f"space         fails: {error.message}"
+        except ObservationError as error:
             problem = f"space         fails: {error}"
+            if error.trajectories is not None:
+                problem = f"numbers       fail: {error}; seed {seed} was given to the first reset"
         except BaseException as error:
             problem = f"episodes      fail: {in_one_line(error)}, while seed {seed} was played"
         if problem:

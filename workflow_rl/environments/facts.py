@@ -9,8 +9,9 @@ import numpy as np
 from gymnasium import spaces
 
 from workflow_rl.agents.spaces import Spaces
-from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
+from workflow_rl.environments.environment import ENV
 from workflow_rl.environments.gymnasium_versions import MultiDiscrete
+from workflow_rl.errors import ConfigError
 
 Tell = Callable[..., object]
 """Sends what it is called with, one answer after another."""
@@ -33,7 +34,7 @@ class Facts(NamedTuple):
 def plain_facts(space: spaces.Space[Any]) -> spaces.Space[Any]:
     """Return a space of Gymnasium's own class that equals one of a supported kind.
 
-    Raises InvalidEnvironmentError for entries that are named by objects of the user's classes.
+    Raises ConfigError for entries that are named by objects of the user's classes.
     """
     if isinstance(space, spaces.Box):
         kind: Any = np.dtype(space.dtype).type
@@ -50,7 +51,7 @@ def plain_facts(space: spaces.Space[Any]) -> spaces.Space[Any]:
     assert isinstance(space, spaces.Dict)
     for name in space.spaces:
         if type(name).__module__ not in ("builtins", "numpy"):
-            raise InvalidEnvironmentError(
+            raise ConfigError(
                 ENV, f"its space has an entry named {name!r:.80}: name it by plain text"
             )
     return spaces.Dict([(name, plain_facts(part)) for name, part in space.spaces.items()])

@@ -34,8 +34,8 @@ from workflow_rl.environments.action_mask import (
 )
 from workflow_rl.environments.answers import as_flag, as_reward
 from workflow_rl.environments.env_batch import Env
-from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
-from workflow_rl.errors import ObservationError
+from workflow_rl.environments.environment import ENV
+from workflow_rl.errors import ConfigError, ObservationError
 
 Flatten: TypeAlias = Callable[[Any], NDArray[Any]]
 Unflatten: TypeAlias = Callable[[Any], Any]
@@ -49,7 +49,7 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
     sees stands before the mask: see `action_mask`. The first answer decides whether the environment
     offers masks.
 
-    Raises InvalidEnvironmentError for a space that is not supported, and ObservationError for an
+    Raises ConfigError for a space that is not supported, and ObservationError for an
     observation that cannot be of its space: see `flattener`.
     """
 
@@ -158,7 +158,7 @@ def _known_part(
         return spaces.Dict(kept) if kept else None
     try:
         _require_supported(space, space)
-    except InvalidEnvironmentError:
+    except ConfigError:
         left_out.append(name)
         return None
     return space
@@ -176,9 +176,9 @@ def is_old(thing: object) -> bool:
 
 
 def require_not_old(space: object, name: str) -> None:
-    """Raise InvalidEnvironmentError for a space of gym's."""
+    """Raise ConfigError for a space of gym's."""
     if is_old(space):
-        raise InvalidEnvironmentError(
+        raise ConfigError(
             ENV,
             f"its {name} {space} is one of gym's: gymnasium.spaces, which replaces gym.spaces, has "
             "the same classes",
@@ -205,11 +205,11 @@ def _wrong(what: str, error: Exception, space: spaces.Space[Any]) -> Observation
 def flat_space(space: spaces.Space[Any]) -> spaces.Box:
     """Return the space of flat observations [D], in the order of Gymnasium's `flatten`.
 
-    Floats become float32, and integers from 0 to 255 become uint8. Raise InvalidEnvironmentError.
+    Floats become float32, and integers from 0 to 255 become uint8. Raise ConfigError.
     """
     _require_supported(space, space)
     if not spaces.flatdim(space):
-        raise InvalidEnvironmentError(ENV, f"its observation space {space} holds no numbers")
+        raise ConfigError(ENV, f"its observation space {space} holds no numbers")
     flat = spaces.flatten_space(space)
     assert isinstance(flat, spaces.Box)
     dtype: Any = np.float32 if flat.dtype.kind == "f" else flat.dtype
@@ -228,7 +228,7 @@ def _require_supported(space: spaces.Space[Any], whole: spaces.Space[Any]) -> No
     require_not_old(space, "observation space")
     if not isinstance(space, plain):
         within = "" if space is whole else f", within {whole}"
-        raise InvalidEnvironmentError(
+        raise ConfigError(
             ENV,
             f"its observation space {space}{within} is not supported: Box, Discrete, MultiBinary, "
             "MultiDiscrete, and Tuple and Dict of these are"
@@ -243,7 +243,7 @@ def flattener(space: spaces.Space[Any], dtype: Any = None, whose: str = "") -> F
 
     The function does what Gymnasium's `flatten` does, but raises ObservationError where the
     observation would change: for another shape or kind, for an integer that would wrap around, and
-    for a choice that a discrete space does not have. Raise InvalidEnvironmentError.
+    for a choice that a discrete space does not have. Raise ConfigError.
     """
     flatten = _part(space, dtype or flat_space(space).dtype)
 
@@ -351,7 +351,7 @@ def _one_hots(space: spaces.MultiDiscrete, dtype: Any) -> Flatten:
 
 
 def distribution_over(space: spaces.Space[Any]) -> Distribution:
-    """Return the distribution over an action space. Raise InvalidEnvironmentError."""
+    """Return the distribution over an action space. Raise ConfigError."""
     if isinstance(space, spaces.Discrete):
         return Categorical(int(space.n))
     if sizes := choices_of(space):
@@ -359,14 +359,14 @@ def distribution_over(space: spaces.Space[Any]) -> Distribution:
     require_not_old(space, "action space")
     arrays = spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary
     if isinstance(space, arrays) and not spaces.flatdim(space):
-        raise InvalidEnvironmentError(ENV, f"its action space {space} holds no numbers")
+        raise ConfigError(ENV, f"its action space {space} holds no numbers")
     if isinstance(space, spaces.Box) and space.dtype.kind == "f":
         return _gaussian_over(space)
     if isinstance(space, spaces.Tuple | spaces.Dict) and inner_spaces(space):
         parts = [distribution_over(part) for part in inner_spaces(space)]
         flat = [part.parts if isinstance(part, Mixed) else (part,) for part in parts]
         return Mixed(tuple(itertools.chain(*flat)))
-    raise InvalidEnvironmentError(
+    raise ConfigError(
         ENV,
         f"its action space {space} is not supported: Discrete, MultiDiscrete, MultiBinary, Box of "
         f"integers with up to {MOST_OPTIONS} values each, Box of floats, and Tuple and Dict of "
@@ -381,14 +381,14 @@ _LEAST_SHARE = 2**-13
 
 def _gaussian_over(space: spaces.Box) -> DiagonalGaussian:
     """Return the Gaussian that is scaled to the bounds of the numbers that have two. Environments
-    write float32's largest number where they mean no bound. Raise InvalidEnvironmentError."""
+    write float32's largest number where they mean no bound. Raise ConfigError."""
     low, high = (ends.ravel().astype(np.float64) for ends in (space.low, space.high))
     ends = tuple(low.tolist()), tuple(high.tolist())
     is_bounded = (np.maximum(np.abs(low), np.abs(high)) < _LARGEST) & (high > low + 1 / _LARGEST)
     low, high = np.where(is_bounded, low, -1), np.where(is_bounded, high, 1)
     middle, half_width = (high + low) / 2, (high - low) / 2
     if (narrow := half_width < _LEAST_SHARE * np.abs(middle)).any():
-        raise InvalidEnvironmentError(
+        raise ConfigError(
             ENV,
             f"its actions from {float(low[narrow][0])} to {float(high[narrow][0])} are too close "
             "for float32: let them be from -1 to 1, and scale them in the environment",

@@ -18,9 +18,10 @@ import gymnasium
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.user_modules import imported, in_one_line, refuse_a_file
-from workflow_rl.environments.environment import ENV, SETTINGS, InvalidEnvironmentError
+from workflow_rl.environments.environment import ENV, SETTINGS
 from workflow_rl.environments.facts import Facts, Tell
 from workflow_rl.environments.named_by_file import TRUST_IT, Gated, is_plain, refused, texts_in
+from workflow_rl.errors import ConfigError
 
 if TYPE_CHECKING:
     from workflow_rl.environments.env_batch import Env, EnvBatch
@@ -46,7 +47,7 @@ class GymnasiumEnvironment(Gated):
     python: the interpreter that plays the environment: see `simulator`. "" is this one.
     private_random: whether each env has a random state of its own: see `PrivateRandom`.
 
-    Raises InvalidEnvironmentError if the id or an argument's name is not text.
+    Raises ConfigError if the id or an argument's name is not text.
     """
 
     env_id: str
@@ -67,13 +68,13 @@ class GymnasiumEnvironment(Gated):
     def __post_init__(self) -> None:
         names = [self.env_id, *self.args]
         if not all(isinstance(name, str) for name in names):
-            raise InvalidEnvironmentError(ENV, f"{names!r:.200} are not all text")
+            raise ConfigError(ENV, f"{names!r:.200} are not all text")
         if self.factory is not None and not callable(self.factory):
-            raise InvalidEnvironmentError(
+            raise ConfigError(
                 ENV, f"{self.factory!r:.200}: give the function or class that makes the environment"
             )
         if _is_deeper(self.args, MOST_LEVELS):
-            raise InvalidEnvironmentError(ENV, f"its arguments have more than {MOST_LEVELS} levels")
+            raise ConfigError(ENV, f"its arguments have more than {MOST_LEVELS} levels")
 
     @property
     def imports_a_module(self) -> bool:
@@ -81,12 +82,12 @@ class GymnasiumEnvironment(Gated):
         return self.factory is None and ":" in self.env_id and not self.named_by_file
 
     def require_named(self) -> None:
-        """Raise InvalidEnvironmentError if only a file names the environment, and if to make it
+        """Raise ConfigError if only a file names the environment, and if to make it
         would import a module, start an interpreter, or give the environment the name of a file."""
         if not self.named_by_file:
             return
         if self.python:
-            raise InvalidEnvironmentError(
+            raise ConfigError(
                 "env_python",
                 f"only the file names the interpreter {self.python}, which would run: {TRUST_IT}",
             )
@@ -94,10 +95,10 @@ class GymnasiumEnvironment(Gated):
             # An environment of the package's own may make the one that an argument names.
             names = [name for name in (self.env_id, *texts_in(self.args)) if ":" in name]
             of_others = (name for name in names if not name.startswith("workflow_rl."))
-            raise InvalidEnvironmentError(ENV, refused(next(of_others, self.env_id)))
+            raise ConfigError(ENV, refused(next(of_others, self.env_id)))
         for name, value in self.args.items():
             if not is_plain({name: value}):
-                raise InvalidEnvironmentError(
+                raise ConfigError(
                     ENV,
                     f"only the file gives the environment {self.env_id} its argument "
                     f"{name}={value!r:.100}, which may name a file or a module: {TRUST_IT}",
@@ -107,7 +108,7 @@ class GymnasiumEnvironment(Gated):
         """Return the environment with another interpreter, which the user names. "" is this
         one."""
         here = dataclasses.replace(self, python="")
-        with suppress(InvalidEnvironmentError):
+        with suppress(ConfigError):
             here.require_named()
             here = dataclasses.replace(here, named_by_file=False)
         return dataclasses.replace(here, python=python)
@@ -131,7 +132,7 @@ class GymnasiumEnvironment(Gated):
     def made_by(self) -> Callable[..., Any] | None:
         """Return the function or class that makes the environment; None for an id of Gymnasium's.
 
-        Raise InvalidEnvironmentError for the name of a file.
+        Raise ConfigError for the name of a file.
         """
         module_name, colon, name = self.env_id.partition(":")
         if self.factory is not None or not colon:
@@ -139,7 +140,7 @@ class GymnasiumEnvironment(Gated):
         try:
             refuse_a_file(self.env_id)
         except ValueError as error:
-            raise InvalidEnvironmentError(ENV, str(error)) from None
+            raise ConfigError(ENV, str(error)) from None
         factory: Callable[..., Any] | None = getattr(imported(module_name), name, None)
         return factory
 
@@ -151,7 +152,7 @@ class GymnasiumEnvironment(Gated):
     def make_env(self, **options: Any) -> Env:
         """Return one environment, as its author made it.
 
-        Raise InvalidEnvironmentError if only a file names it, and whatever its author's code
+        Raise ConfigError if only a file names it, and whatever its author's code
         raises.
         """
         self.require_named()
@@ -170,22 +171,22 @@ class GymnasiumEnvironment(Gated):
 
     def teller(self, checks: bool) -> Callable[[Tell], None]:
         """Return what a worker calls to tell the facts, and what `check` finds if that is asked
-        for. Raises InvalidEnvironmentError if only a file names the environment."""
+        for. Raises ConfigError if only a file names the environment."""
         self.require_named()
         return functools.partial(self._tell_facts, checks)
 
     def _tell_facts(self, checks: bool, tell: Tell) -> None:
-        """Tell the facts and what `check` finds, or an InvalidEnvironmentError. Whatever the
-        environment raises is its fault: SystemExit, too."""
+        """Tell the facts and what `check` finds, or a ConfigError. Whatever the environment raises
+        is its fault: SystemExit, too."""
         try:
             tell(self.facts)
             if checks:
                 tell(self.check(tell))
-        except InvalidEnvironmentError as error:
+        except ConfigError as error:
             tell(error)
         except BaseException as error:
             told = f"{self.env_id} cannot be played: {in_one_line(error)}"
-            tell(InvalidEnvironmentError(ENV, told))
+            tell(ConfigError(ENV, told))
 
     @property
     def is_known(self) -> bool:
@@ -202,7 +203,7 @@ class GymnasiumEnvironment(Gated):
 
     @functools.cached_property
     def facts(self) -> Facts:
-        """What the environment declares. Raises InvalidEnvironmentError.
+        """What the environment declares. Raises ConfigError.
 
         Makes an environment in this process, unless the facts are known: see
         `collection.try_in_worker`.

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.team import ABSENT, ACTS, BUSY, CUT_OFF
 from workflow_rl.environments.batched_env import BatchedEnv, Indices, Step, SteppedTogether, column
-from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
+from workflow_rl.environments.environment import ENV
 from workflow_rl.environments.flat_env import flat_space, require_not_old
 from workflow_rl.environments.joint_env import joint_spaces, own_rewards
-from workflow_rl.errors import ObservationError
+from workflow_rl.errors import ConfigError, ObservationError
 
 
 class TeamStep(NamedTuple):
@@ -94,29 +94,29 @@ class JointBatch(BatchedEnv):
 
     layout: where the parts of a row stand.
 
-    Raises InvalidEnvironmentError for spaces that the contract does not allow, and ObservationError
+    Raises ConfigError for spaces that the contract does not allow, and ObservationError
     for such answers.
     """
 
     def __init__(self, envs: BatchedTeamEnv, n_envs: int) -> None:
         observed, actions = envs.observation_spaces, envs.action_spaces
         if list(observed) != list(actions) or not observed:
-            raise InvalidEnvironmentError(
+            raise ConfigError(
                 ENV, f"its agents are {list(observed)} by observations, {list(actions)} by actions"
             )
         dtypes = {space.dtype for space in observed.values()}
         if len(dtypes) > 1 or any(len(space.shape) != 1 for space in observed.values()):
-            raise InvalidEnvironmentError(
+            raise ConfigError(
                 ENV, "the observation spaces of a BatchedTeamEnv are Boxes (D,) of one dtype"
             )
         for agent, space in actions.items():
             require_not_old(space, f"action space of {agent}:")
             if not isinstance(space, spaces.Discrete):
-                raise InvalidEnvironmentError(
+                raise ConfigError(
                     ENV, f"the action space {space} of {agent} is not supported: Discrete is"
                 )
         if any(space.start != 0 for space in actions.values()):
-            raise InvalidEnvironmentError(ENV, "the actions of a BatchedTeamEnv begin with 0")
+            raise ConfigError(ENV, "the actions of a BatchedTeamEnv begin with 0")
         flat = {agent: flat_space(space) for agent, space in observed.items()}
         state = None if envs.state_space is None else flat_space(envs.state_space)
         self.layout, self.observation_space = joint_spaces(

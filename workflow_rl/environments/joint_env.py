@@ -27,7 +27,7 @@ from workflow_rl.environments.action_mask import (
 )
 from workflow_rl.environments.aec_to_parallel import parallel
 from workflow_rl.environments.answers import as_flag, as_reward
-from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
+from workflow_rl.environments.environment import ENV
 from workflow_rl.environments.flat_env import (
     distribution_over,
     flat_space,
@@ -36,19 +36,19 @@ from workflow_rl.environments.flat_env import (
     stepped,
     unflattener,
 )
-from workflow_rl.errors import ObservationError
+from workflow_rl.errors import ConfigError, ObservationError
 
 LONGEST_NAME = 200
 
 
 def require_names(agents: Sequence[Any]) -> None:
-    """Raise InvalidEnvironmentError for names of agents that files and tables cannot hold."""
+    """Raise ConfigError for names of agents that files and tables cannot hold."""
     is_text = all(
         type(agent) is str and 0 < len(agent) <= LONGEST_NAME and agent.isprintable()
         for agent in agents
     )
     if not is_text or not 0 < len(set(agents)) == len(agents):
-        raise InvalidEnvironmentError(
+        raise ConfigError(
             ENV,
             f"its agents are {agents!r:.200}: name each by another printable text of up to "
             f"{LONGEST_NAME} characters, such as 'agent_0'",
@@ -72,7 +72,7 @@ def joint_spaces(
     observed: the spaces of flat observations, by agent. actions: by agent. state: the space of flat
     states, if the environment declares one. entities: what the environment has of this name.
 
-    Raise InvalidEnvironmentError for actions that are not supported, for names of agents that files
+    Raise ConfigError for actions that are not supported, for names of agents that files
     and tables cannot hold, and for entities that do not fit the agents.
     """
     require_names(list(actions))
@@ -91,7 +91,7 @@ def joint_spaces(
             distributions=distributions,
         )
     except ValueError as error:
-        raise InvalidEnvironmentError(ENV, str(error)) from None
+        raise ConfigError(ENV, str(error)) from None
     is_small = shared_reward and all(space.dtype == np.uint8 for space in [*flat, *states])
     dtype: Any = np.uint8 if is_small else np.float32
     # An absent agent shows zeros.
@@ -106,14 +106,14 @@ def joint_spaces(
 
 
 def _tables_of(agents: tuple[str, ...], entities: Any) -> tuple[Mapping[str, Any], ...]:
-    """Return each agent's tables of entities, or nothing. Raise InvalidEnvironmentError.
+    """Return each agent's tables of entities, or nothing. Raise ConfigError.
 
     entities: by agent. Environments of others use this name for what is on their map.
     """
     if not isinstance(entities, Mapping) or not any(map(are_tables, entities.values())):
         return ()
     if set(entities) != set(agents):
-        raise InvalidEnvironmentError(
+        raise ConfigError(
             ENV, f"entities: it has tables for {', '.join(map(str, entities))}, and its agents "
             f"are {', '.join(agents)}"
         )  # fmt: skip
@@ -246,7 +246,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
     masks: whether masks count. layout: where the parts of a row stand. rows: makes the rows.
     masked_actions: see `maskable`.
 
-    Raises InvalidEnvironmentError for spaces that are not supported. `reset` and `step` raise
+    Raises ConfigError for spaces that are not supported. `reset` and `step` raise
     ObservationError if an agent's observation or reward is missing, the last observation of an
     agent that is truncated included, or if agents that ended stay.
     """
@@ -259,9 +259,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
         actions = {agent: env.action_space(agent) for agent in self._agents}
         shown = {agent: without_mask(env.observation_space(agent)) for agent in self._agents}
         if any(privileged_space(space) is not None for space in shown.values()):
-            raise InvalidEnvironmentError(
-                ENV, "a team takes no privileged_obs: leave the entry out"
-            )
+            raise ConfigError(ENV, "a team takes no privileged_obs: leave the entry out")
         flat = {agent: flat_space(space) for agent, space in shown.items()}
         self._spaces = shown, actions
         self._shares_reward = bool(getattr(env, "shared_reward", False))

@@ -34,7 +34,7 @@ from workflow_rl.environments.action_mask import (
 )
 from workflow_rl.environments.batched_env import COMPANY, BatchedEnv, BatchedEnvs, OneOfBatch
 from workflow_rl.environments.env_batch import Env, EnvBatch, SerialEnvs
-from workflow_rl.environments.environment import ENV, InvalidEnvironmentError
+from workflow_rl.environments.environment import ENV
 from workflow_rl.environments.facts import Facts, plain_facts
 from workflow_rl.environments.flat_env import (
     FlatEnv,
@@ -47,7 +47,7 @@ from workflow_rl.environments.gymnasium_versions import attribute_of
 from workflow_rl.environments.joint_batch import BatchedTeamEnv, JointBatch
 from workflow_rl.environments.joint_env import JointEnv, is_parallel
 from workflow_rl.environments.simulator_process import RandomState
-from workflow_rl.errors import ObservationError
+from workflow_rl.errors import ConfigError, ObservationError
 
 if TYPE_CHECKING:
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
@@ -145,10 +145,10 @@ def _observed_by_agent(team: Any) -> dict[str, spaces.Space[Any]]:
 
 @contextmanager
 def naming(environment: GymnasiumEnvironment, env: Env | None = None) -> Iterator[None]:
-    """Raise InvalidEnvironmentError for whatever goes wrong with an environment."""
+    """Raise ConfigError for whatever goes wrong with an environment."""
     try:
         yield
-    except InvalidEnvironmentError:
+    except ConfigError:
         raise
     except Exception as error:
         fault = f"cannot be played: {in_one_line(error)}"
@@ -157,15 +157,15 @@ def naming(environment: GymnasiumEnvironment, env: Env | None = None) -> Iterato
             fault = f"gives a wrong answer: {error}"
         elif env is not None and lacking:
             fault = f"has no {lacking[0]}"
-        raise InvalidEnvironmentError(ENV, f"{environment.env_id} {fault}") from error
+        raise ConfigError(ENV, f"{environment.env_id} {fault}") from error
 
 
 def required_env(environment: GymnasiumEnvironment) -> Env:
-    """Return one environment. Raise InvalidEnvironmentError, whatever went wrong."""
+    """Return one environment. Raise ConfigError, whatever went wrong."""
     env_id = environment.env_id
     try:
         env = environment.make_env()
-    except InvalidEnvironmentError:
+    except ConfigError:
         raise
     except Exception as error:
         local = re.search(r"__main__|<", env_id)
@@ -175,19 +175,19 @@ def required_env(environment: GymnasiumEnvironment) -> Env:
         problem = in_one_line(error)
         if hint:  # It says more than Gymnasium's guess.
             problem = problem.partition(" Did you mean")[0].rstrip(".")
-        raise InvalidEnvironmentError(ENV, f"{env_id} cannot be made: {problem}{hint}") from error
+        raise ConfigError(ENV, f"{env_id} cannot be made: {problem}{hint}") from error
     if isinstance(env, BatchedEnv | BatchedTeamEnv):
-        raise InvalidEnvironmentError(
+        raise ConfigError(
             ENV, f"{env_id} made many environments: name the class, {type(env).__name__}"
         )
     if is_old(env):
-        raise InvalidEnvironmentError(
+        raise ConfigError(
             ENV,
             f"{env_id} made an environment of gym, which gymnasium replaces: convert it, such as "
             "with the package shimmy (GymV26CompatibilityV0, or GymV21CompatibilityV0)",
         )
     if not isinstance(env, gymnasium.Env):
-        raise InvalidEnvironmentError(
+        raise ConfigError(
             ENV, f"{env_id} made a {type(env).__name__}, which is not a gymnasium.Env"
         )
     return env
@@ -205,7 +205,7 @@ def _entities_of(env: Env, obs_dim: int, n_outputs: int) -> EntityLayout | None:
     try:
         return declared(tables, obs_dim, n_outputs)
     except (ValueError, TypeError) as error:
-        raise InvalidEnvironmentError(ENV, str(error)) from None
+        raise ConfigError(ENV, str(error)) from None
 
 
 def _where_it_may_be(env_id: str, error: Exception) -> str:

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from workflow_rl.agents.user_modules import place_of
-from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.errors import ConfigError
 
 if TYPE_CHECKING:
     from workflow_rl.environments.env_batch import EnvBatch, EnvBatchFactory
@@ -38,12 +38,12 @@ class Gated:
     named_by_file: bool
 
     def require_named(self) -> None:
-        """Raise InvalidEnvironmentError for such an environment."""
+        """Raise ConfigError for such an environment."""
         raise NotImplementedError
 
     @property
     def make_envs(self) -> EnvBatchFactory:
-        """What makes envs, in a worker. Raises InvalidEnvironmentError."""
+        """What makes envs, in a worker. Raises ConfigError."""
         self.require_named()
         return self._make_envs
 
@@ -60,7 +60,7 @@ def foreign_in(environment: Environment) -> Sequence[str]:
 
 
 def require_named(environment: Environment) -> None:
-    """Raise InvalidEnvironmentError if only somebody else's file names what would be imported,
+    """Raise ConfigError if only somebody else's file names what would be imported,
     started or read to make the environment."""
     if isinstance(environment, Gated):
         environment.require_named()
@@ -72,7 +72,7 @@ def needs_signature(environment: Environment) -> bool:
     if not isinstance(environment, Gated) or environment.named_by_file:
         return False
     flagged: Any = environment
-    with suppress(InvalidEnvironmentError):
+    with suppress(ConfigError):
         require_named(dataclasses.replace(flagged, named_by_file=True))
         return False
     return True

@@ -17,12 +17,12 @@ from workflow_rl.agents.policies.team_policy import TeamParameters, load_policy_
 from workflow_rl.environments.action_mask import begun, mask_in
 from workflow_rl.environments.agent_player import Team
 from workflow_rl.environments.challenge import NOTHING, Side
-from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
+from workflow_rl.environments.environment import ENV, Environment
 from workflow_rl.environments.flat_env import sampled, stepped
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.joint_env import JointEnv, is_busy, is_idle
 from workflow_rl.environments.making import single_env
-from workflow_rl.errors import ObservationError
+from workflow_rl.errors import ConfigError, ObservationError
 
 OPPONENTS, RANDOM = "opponents", "random"
 _DRAWS = 2**32 - 5
@@ -33,7 +33,7 @@ def weights_of(text: str, argument: str = OPPONENTS) -> dict[str, float]:
     """Return the agents of "agent=weight,agent=weight", whose weights are 1 by default. The path of
     a file or folder is one agent, whatever its name.
 
-    Raises InvalidEnvironmentError, with the argument to blame, for a weight that is no positive
+    Raises ConfigError, with the argument to blame, for a weight that is no positive
     number, and for an agent without a name or named twice.
     """
     if os.path.exists(text):
@@ -47,9 +47,9 @@ def weights_of(text: str, argument: str = OPPONENTS) -> dict[str, float]:
             share = 0.0
         if not (0 < share < np.inf and agent and agent == agent.strip()):
             told = f"{part!r:.200} is not agent=weight, with a positive number and no spaces"
-            raise InvalidEnvironmentError(argument, told)
+            raise ConfigError(argument, told)
         if agent in found:
-            raise InvalidEnvironmentError(argument, f"{agent!r:.200} is named twice")
+            raise ConfigError(argument, f"{agent!r:.200} is named twice")
         found[agent] = share
     return found
 
@@ -58,11 +58,11 @@ def text_of_weights(shares: Mapping[str, float]) -> str:
     """Return agents as `weights_of` reads them. Their weights are whole thousandths of all; agents
     with less than half of one are left out.
 
-    Raises InvalidEnvironmentError for an agent that could not be read back.
+    Raises ConfigError for an agent that could not be read back.
     """
     if apart := [agent for agent in shares if "," in agent]:
         told = f"{apart[0]} has a comma, which separates agents: choose another path"
-        raise InvalidEnvironmentError(OPPONENTS, told)
+        raise ConfigError(OPPONENTS, told)
     weights = {agent: round(1000 * share / sum(shares.values())) for agent, share in shares.items()}
     return ",".join(f"{agent}={weight}" for agent, weight in weights.items() if weight)
 
@@ -121,7 +121,7 @@ class OneSide(SomeAgents):
             "a.npz=2,b.npz=1".
         env_args: arguments of the whole environment.
 
-    Raises InvalidEnvironmentError if the environment is no ParallelEnv, or a file does not fit.
+    Raises ConfigError if the environment is no ParallelEnv, or a file does not fit.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class OneSide(SomeAgents):
     ) -> None:
         joint = single_env(GymnasiumEnvironment(env, env_args), {})
         if not isinstance(joint, JointEnv):
-            raise InvalidEnvironmentError(ENV, f"{env} has no sides: it is no ParallelEnv")
+            raise ConfigError(ENV, f"{env} has no sides: it is no ParallelEnv")
         super().__init__(joint.env, side.split(","))
         others = [agent for agent in self.env.possible_agents if agent not in self.possible_agents]
         self._others = SomeAgents(self.env, others)
@@ -199,10 +199,10 @@ class OneSide(SomeAgents):
         try:
             team = _policies_in(file, os.stat(file).st_mtime_ns)
         except (OSError, ValueError) as error:
-            raise InvalidEnvironmentError(OPPONENTS, f"{file}: {error}") from None
+            raise ConfigError(OPPONENTS, f"{file}: {error}") from None
         joint = JointEnv(self._others)
         if dataclasses.replace(joint.layout, masked=team.layout.masked) != team.layout:
-            raise InvalidEnvironmentError(OPPONENTS, f"{file} is a policy of other agents")
+            raise ConfigError(OPPONENTS, f"{file} is a policy of other agents")
         return Team(team.actor(), joint.rows)
 
     def close(self) -> None:
@@ -224,21 +224,21 @@ def sides_of(environment: Environment, rules: str) -> dict[str, Side]:
 
     rules: which agents are which side, such as "chaser_*=chasers,*=runner"; the first rule that
     fits an agent's name counts. An agent that no rule fits is a side of its own name. The first
-    side is that of the first agent. Raises InvalidEnvironmentError.
+    side is that of the first agent. Raises ConfigError.
     """
     layout = environment.spaces().team
     if not isinstance(environment, GymnasiumEnvironment) or layout is None:
-        raise InvalidEnvironmentError(ENV, f"{environment.env_id} has no sides: one agent plays")
+        raise ConfigError(ENV, f"{environment.env_id} has no sides: one agent plays")
     parsed = [rule.strip().split("=") for rule in filter(None, rules.split(","))]
     if wrong := [rule for rule in parsed if len(rule) != 2 or not all(rule)]:
-        raise InvalidEnvironmentError("sides", f"{'='.join(wrong[0])!r} is not agent=side")
+        raise ConfigError("sides", f"{'='.join(wrong[0])!r} is not agent=side")
     named: dict[str, list[str]] = {}
     for agent in layout.agents:
         fitting = (side for pattern, side in parsed if fnmatchcase(agent, pattern))
         named.setdefault(next(fitting, agent), []).append(agent)
     if len(named) != 2:
         told = f"{environment.env_id} would have the sides {', '.join(named)}"
-        raise InvalidEnvironmentError("sides", f"{told}: say which agents are which of two sides")
+        raise ConfigError("sides", f"{told}: say which agents are which of two sides")
     whole = {"env": environment.env_id, "env_args": dict(environment.args)}
     return {
         name: Side(f"{__name__}:OneSide", {**whole, "side": ",".join(of)}, OPPONENTS, (RANDOM,))

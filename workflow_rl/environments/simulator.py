@@ -24,13 +24,12 @@ from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.environments import simulator_process
 from workflow_rl.environments.action_mask import METHODS
 from workflow_rl.environments.env_batch import Env, Obs, SerialEnvs, StepAnswers
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.flat_env import FlatEnv, Unflatten, unflattener
 from workflow_rl.environments.gymnasium_versions import MultiDiscrete
 from workflow_rl.environments.joint_env import JointEnv
 from workflow_rl.environments.simulator_process import PROTOCOL, Messages, decode, encode
-from workflow_rl.errors import ElsewhereError, ObservationError
+from workflow_rl.errors import ConfigError, ElsewhereError, ObservationError
 from workflow_rl.life import alive
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ _running = threading.local()
 
 def versions_of(python: str) -> dict[str, str | None]:
     """Return the versions of Python, NumPy, Gymnasium and gym in an interpreter; None for what it
-    lacks. Raises InvalidEnvironmentError for what is no interpreter."""
+    lacks. Raises ConfigError for what is no interpreter."""
     try:
         # 3.13 imports modules before it runs the first line.
         variables = {**_variables(), "PYTHONSAFEPATH": "1"}
@@ -73,9 +72,7 @@ def versions_of(python: str) -> dict[str, str | None]:
         found: dict[str, str | None] = json.loads(looked.stdout.splitlines()[-1])
     except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:
         why = error.strerror if isinstance(error, OSError) else "it does not answer as one"
-        raise InvalidEnvironmentError(
-            ARGUMENT, f"{python} is no Python interpreter: {why}"
-        ) from None
+        raise ConfigError(ARGUMENT, f"{python} is no Python interpreter: {why}") from None
     return found
 
 
@@ -113,12 +110,12 @@ def _variables() -> dict[str, str]:
 class Interpreter:
     """An interpreter that runs, and the calls that it is asked.
 
-    Raises InvalidEnvironmentError for an interpreter that cannot be used.
+    Raises ConfigError for an interpreter that cannot be used.
     """
 
     def __init__(self, python: str) -> None:
         if lacks := what_it_lacks(python, versions_of(python)):
-            raise InvalidEnvironmentError(ARGUMENT, lacks)
+            raise ConfigError(ARGUMENT, lacks)
         self._python = python
         self._queued: list[tuple[Any, ...]] = []
         self._answers: dict[int, tuple[bool, Any]] = {}
@@ -134,11 +131,11 @@ class Interpreter:
             hello = self._receive()
         except (EOFError, OSError):
             self.end()
-            raise InvalidEnvironmentError(ARGUMENT, f"{python} ended at its start") from None
+            raise ConfigError(ARGUMENT, f"{python} ended at its start") from None
         self.about = f"Python {hello['python']}, NumPy {hello['numpy']}"
         if hello["protocol"] != PROTOCOL:
             self.end()
-            raise InvalidEnvironmentError(
+            raise ConfigError(
                 ARGUMENT,
                 f"{python} speaks version {hello['protocol']} of the messages, and this process "
                 f"speaks {PROTOCOL}: start again, for the package has been changed meanwhile",
@@ -234,9 +231,9 @@ def made_there(environment: GymnasiumEnvironment, options: Mapping[str, Any]) ->
     try:
         args = decode(encode({**environment.args, **options}))
     except TypeError as error:
-        raise InvalidEnvironmentError("env_args", f"{error}: give plain values") from None
+        raise ConfigError("env_args", f"{error}: give plain values") from None
     if environment.factory is not None:
-        raise InvalidEnvironmentError(
+        raise ConfigError(
             ARGUMENT,
             f"{environment.python} cannot be given the function itself: name it, such as "
             'env="module:function"',

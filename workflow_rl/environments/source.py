@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.named_by_file import Gated, foreign_in, refused, require_named
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.plug_ins import PlugIn, plug_ins
 
 if TYPE_CHECKING:
@@ -105,22 +105,22 @@ def make_environment(
         factory: the user's function that makes it, see `GymnasiumEnvironment`.
 
     Raises:
-        InvalidEnvironmentError: an argument is wrong.
+        ConfigError: an argument is wrong.
     """
     if env_id in guests and factory is None:
         if python:
-            raise InvalidEnvironmentError(
+            raise ConfigError(
                 "env_python", f"{python} does not go with {env_id}, which plays in this interpreter"
             )
         guest = guests[env_id].make(_checked(guests[env_id], args, named_by_file))
         if not masks and guest.spaces().masked:
-            raise InvalidEnvironmentError(
+            raise ConfigError(
                 "action_mask", f"{env_id} was asked for masks of actions by its own arguments"
             )
         if not named_by_file or not (foreign := foreign_in(guest)):
             return guest
         if not isinstance(guest, Gated):  # It would make envs, whoever names them.
-            raise InvalidEnvironmentError("env", refused(foreign[0]))
+            raise ConfigError("env", refused(foreign[0]))
         flagged: Any = guest
         return cast(Environment, dataclasses.replace(flagged, named_by_file=True))
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
@@ -132,14 +132,14 @@ def make_environment(
 
 def environment_of(fields: Mapping[str, Any]) -> Environment:
     """Return the environment that the fields of a TrainConfig name, unmade. Raises
-    InvalidEnvironmentError."""
+    ConfigError."""
     names = "env", "env_args", "named_by_file", "action_mask", "ignore_unknown", "env_python"
     return make_environment(*(fields[name] for name in (*names, "make_env")))
 
 
 def fields_of(environment: Environment) -> dict[str, Any]:
     """Return the fields of a TrainConfig that name an environment, for the user to train or play
-    with. Raises InvalidEnvironmentError if only somebody else's file names it."""
+    with. Raises ConfigError if only somebody else's file names it."""
     require_named(environment)
     return {
         "env": environment.env_id,
@@ -152,13 +152,13 @@ def fields_of(environment: Environment) -> dict[str, Any]:
 
 def played_by(environment: Environment, python: str | None) -> Environment:
     """Return the environment with the interpreter that the user names; None leaves the file's, and
-    "" is this one. Raises InvalidEnvironmentError for an environment that takes none."""
+    "" is this one. Raises ConfigError for an environment that takes none."""
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
     if isinstance(environment, GymnasiumEnvironment):
         return environment if python is None else environment.played_by(python)
     if python:
-        raise InvalidEnvironmentError(
+        raise ConfigError(
             "env_python", f"{environment.env_id} plays in this interpreter: leave it out"
         )
     return environment
@@ -166,25 +166,23 @@ def played_by(environment: Environment, python: str | None) -> Environment:
 
 def _checked(guest: Guest, args: Mapping[str, Any], named_by_file: bool) -> Settings:
     # Workers do not come here, and import no pydantic.
-    from workflow_rl.agents.settings import ConfigError, ContentOf
+    from workflow_rl.agents.settings import ContentOf
+    from workflow_rl.errors import ConfigError
 
     arguments = guest.arguments()
     names = arguments.model_fields
     for name in args:
         if name not in names:
-            raise InvalidEnvironmentError(
+            raise ConfigError(
                 "env_arg", f"{name!r} is no argument of {guest.env_id}: it has {', '.join(names)}"
             )
     for name, value in args.items() if named_by_file else ():
         marks = (mark for mark in names[name].metadata if isinstance(mark, ContentOf))
         if any(value not in mark.names and "\n" not in str(value) for mark in marks):
-            raise InvalidEnvironmentError(
+            raise ConfigError(
                 name, f"{value!r:.100} is named by a file: only what the user names is read"
             )
-    try:
-        return arguments(**args)
-    except ConfigError as error:
-        raise InvalidEnvironmentError(error.field_name, error.message) from None
+    return arguments(**args)
 
 
 def register_envs() -> None:

@@ -19,17 +19,18 @@ from prettytable import PrettyTable
 
 from workflow_rl.agents.policies.numpy_policy import Actor, Policy
 from workflow_rl.agents.policies.policy_file import MOST_BYTES
-from workflow_rl.agents.settings import ConfigError, Settings
+from workflow_rl.agents.settings import Settings
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.failures import Fault, UnplayableError
+from workflow_rl.collection.failures import Fault, TooManyFailuresError
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.rollout import outweighing, what_is_not_finite
 from workflow_rl.environments.challenge import Scores, Scoring
-from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.environments.source import guests
+from workflow_rl.errors import ConfigError
 from workflow_rl.evaluation.intervals import Mean, mean_of
 from workflow_rl.machine_facts import usable_cores
 from workflow_rl.output_files import NOT_OURS, copy_file, read_text, sha256_of
@@ -210,9 +211,9 @@ def evaluate_policy(
     worker_timeout: seconds within which each call of the environment must return.
 
     An episode depends on the seed and its number alone. Raises ValueError for fewer than 1 episode
-    or a negative seed, InvalidEnvironmentError for an environment that only a file names, and
-    TooManyFailuresError. The latter is UnplayableError if any episode cannot be played or has
-    numbers that are not finite: a mean of the others would be biased.
+    or a negative seed, ConfigError for an environment that only a file names, and
+    TooManyFailuresError, also if any episode cannot be played or has numbers that are not finite: a
+    mean of the others would be biased.
     """
     _require_counts(episodes, seed)
     specs = [
@@ -348,13 +349,16 @@ def play_with_progress(
         block = specs[first : first + size]
         try:
             rollout = collector.collect(actor, block)
-        except UnplayableError:
-            raise UnplayableError(_no_score(pool.faults, first + len(block), name_of)) from None
+        except TooManyFailuresError as error:
+            if not error.is_of_episodes:
+                raise
+            told = _no_score(pool.faults, first + len(block), name_of)
+            raise TooManyFailuresError(told) from None
         if rollout.skipped:
             left_out = [fault for fault in pool.faults if fault.spec.number in rollout.skipped]
-            raise UnplayableError(_no_score(left_out, first + len(block), name_of))
+            raise TooManyFailuresError(_no_score(left_out, first + len(block), name_of))
         if (problem := what_is_not_finite(rollout.trajectories)) is not None:
-            raise UnplayableError(f"there is no score: {problem}")
+            raise TooManyFailuresError(f"there is no score: {problem}")
         trajectories += rollout.trajectories
         progress_bar.update(len(block))
     return trajectories
@@ -383,20 +387,20 @@ def record_video(
     worker_timeout: seconds within which each call of the environment must return, and the episode
     must be written.
 
-    Raises InvalidEnvironmentError if the environment cannot be recorded.
+    Raises ConfigError if the environment cannot be recorded.
     """
     from workflow_rl.collection.try_in_worker import ask
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
     if not isinstance(environment, GymnasiumEnvironment):
-        raise InvalidEnvironmentError("video", f"{environment.env_id} draws no pictures")
+        raise ConfigError("video", f"{environment.env_id} draws no pictures")
     name = f"{environment.label}-episode-0.mp4"
     # The library writes through links, so it writes into a folder that nobody else has seen.
     with TemporaryDirectory(dir=folder) as temporary:
         unseen = Path(temporary).absolute() / "video"
         record = functools.partial(_record, actor, environment, unseen, seed)
         for problem in list(ask(record, environment.env_id, worker_timeout)):
-            raise InvalidEnvironmentError("video", problem)
+            raise ConfigError("video", problem)
         copy_file(unseen / name, folder / name, MOST_OF_VIDEO)
     return folder / name
 

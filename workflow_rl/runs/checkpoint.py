@@ -16,10 +16,10 @@ import torch
 from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.agents.policies.distributions import Actions, Distribution
 from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
-from workflow_rl.agents.settings import ConfigError, Settings
+from workflow_rl.agents.settings import Settings
 from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.environments.named_by_file import is_plain, texts_in
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.evaluation.intervals import Mean, by_kind, mean_of
 from workflow_rl.runs.checkpoint_file import read_values, write_values
 from workflow_rl.runs.config import TrainConfig

@@ -12,7 +12,6 @@ from pydantic import AfterValidator, Field, PrivateAttr
 
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.algorithm import Algorithm
-from workflow_rl.agents.settings import ConfigError as ConfigError
 from workflow_rl.agents.settings import (
     Count,
     CountOrNone,
@@ -22,9 +21,10 @@ from workflow_rl.agents.settings import (
 )
 from workflow_rl.agents.user_modules import is_found_as
 from workflow_rl.collection.cluster_address import AUTO, LOCAL, NONE, readable
-from workflow_rl.environments.environment import Environment, InvalidEnvironmentError, interpreter
+from workflow_rl.environments.environment import Environment, interpreter
 from workflow_rl.environments.named_by_file import TRUST_IT, is_plain, require_named
 from workflow_rl.environments.source import default_env, guests
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.presets import KNOWN
 from workflow_rl.runs.resolve import (
     LEAST_EPISODES,
@@ -387,10 +387,7 @@ class TrainConfig(Settings):
         """
         if isinstance(self.settings, UnknownSettings):
             raise ConfigError("algorithm", only_the_file_names(self.to_dict()))
-        try:
-            require_named(self.environment)
-        except InvalidEnvironmentError as error:
-            raise ConfigError(error.argument, str(error)) from None
+        require_named(self.environment)
         if self.named_by_file and not is_plain(self.teacher):
             raise ConfigError(
                 "teacher", f"only the file names the agent {self.teacher}: {TRUST_IT}"

@@ -17,13 +17,12 @@ from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.environments.env_batch import EnvBatchFactory
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import SeedStream
 from workflow_rl.environments.source import guests
-from workflow_rl.errors import StoppedAtOnce, UserError
+from workflow_rl.errors import ConfigError, StoppedAtOnce, UserError, message_of
 from workflow_rl.output_files import NOT_OURS, read_text, sha256_of
 from workflow_rl.progress_bar import Progress
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.make_schedule import episode_specs
 from workflow_rl.runs.saved_agent import load_saved, saved_path
 from workflow_rl.teaching.episode_files import (
@@ -68,8 +67,8 @@ def teacher_of(config: TrainConfig) -> Teacher | Recorded:
         if make_envs is not None:
             return Teacher(make_envs, Advised(spaces))
         policy, of_teacher = load_saved(path)
-    except (InvalidEnvironmentError, UserError) as error:
-        raise ConfigError("teacher", str(error)) from None
+    except (ConfigError, UserError) as error:
+        raise ConfigError("teacher", message_of(error)) from None
     if not plays_on(policy, spaces):
         raise ConfigError(
             "teacher",

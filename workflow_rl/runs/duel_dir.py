@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from workflow_rl.agents.settings import ConfigError
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.named_by_file import is_plain
 from workflow_rl.environments.one_team_of_two import weights_of
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.output_files import NOT_OURS, read_text, require_numbers, write_text
 from workflow_rl.runs.signature import SIGNATURE, made_here, signed
 
@@ -186,7 +184,7 @@ def responses_of(text: str) -> dict[str, int]:
     """Return the numbers of "side=number,side=number". Raises ConfigError."""
     try:
         numbers = weights_of(text, "responses") if text else {}
-    except InvalidEnvironmentError:
+    except ConfigError:
         told = "is not side=number, with a number of policies from 1 on"
         raise ConfigError("responses", f"{text!r:.200} {told}") from None
     for side, number in numbers.items():

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from workflow_rl.agents.settings import ConfigError, Count, NotNegative, Settings, Share
+from workflow_rl.agents.settings import Count, NotNegative, Settings, Share
+from workflow_rl.errors import ConfigError
 
 if TYPE_CHECKING:
     from workflow_rl.runs.config import TrainConfig

@@ -15,7 +15,7 @@ from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.collection.worker_process import require_no_worker
 from workflow_rl.environments.source import guests
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.output_files import remove_own
 from workflow_rl.runs.checkpoint import Checkpoint, has_skipped
 from workflow_rl.runs.config import TrainConfig
@@ -43,13 +43,15 @@ class Plan:
 
     configs: of each policy. resumed: the checkpoint that each policy goes on from, or None for a
     policy that begins. exchange: how the policies learn from each other, or None. record: what the
-    folder of several policies says, if it has been written.
+    folder of several policies says, if it has been written. over: why nothing is left to do, of a
+    run that has come to its end.
     """
 
     configs: Sequence[TrainConfig]
     resumed: Sequence[Checkpoint | None]
     exchange: ExchangeConfig | None = None
     record: PopulationRecord | None = None
+    over: ConfigError | None = None
 
     def folders(self, path: Path) -> list[Path]:
         """Return where the policies of a run in `path` are kept."""

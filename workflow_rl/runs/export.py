@@ -17,11 +17,11 @@ from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
 from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.agents.policies.team_policy import TeamParameters, save_team
-from workflow_rl.agents.settings import ConfigError
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.challenge import Export, Exported
 from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.source import guests
+from workflow_rl.errors import ConfigError
 from workflow_rl.output_files import put, replacing
 from workflow_rl.runs.saved_agent import named_in_file
 from workflow_rl.runs.submission_files import members_of
@@ -175,7 +175,7 @@ def export_policy(
     output: the file, or a folder that is new or empty, or a new .zip of it: see `fills_folder`.
     write: fills the folder of a format that is neither's.
 
-    Raises ConfigError, and InvalidEnvironmentError if agents of this environment cannot be written.
+    Raises ConfigError, also if agents of this environment cannot be written.
     """
     if format_ == "npz":
         write_policy(policy, environment, output)

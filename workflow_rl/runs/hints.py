@@ -6,8 +6,8 @@ import logging
 import math
 
 from workflow_rl import portable
-from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.errors import ConfigError
+from workflow_rl.runs.config import TrainConfig
 
 FEW_UPDATES = 2
 _log = logging.getLogger(__name__)
@@ -32,12 +32,8 @@ def warn_if_results_vary(config: TrainConfig) -> None:
             )
     from workflow_rl.collection import try_in_worker  # It imports Gymnasium.
 
-    try:
-        difference = try_in_worker.check(config.environment, config.worker_timeout)
-        spaces = config.environment.spaces()
-        config.plug_in.distribution(spaces, config.settings)
-    except InvalidEnvironmentError as error:
-        raise ConfigError(error.argument, str(error)) from None
+    difference = try_in_worker.check(config.environment, config.worker_timeout)
+    config.plug_in.distribution(config.environment.spaces(), config.settings)
     if difference is not None:
         _log.warning(
             "%s is not determined by its seed: %s. Runs of it will vary. An episode that has to be "

@@ -21,7 +21,7 @@ from workflow_rl.collection.schedule import CollectorThread, Schedule
 from workflow_rl.collection.trace import LEARNER, Activity, Trace
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.source import guests
-from workflow_rl.errors import NotFiniteError, UserError
+from workflow_rl.errors import ObservationError, UserError
 from workflow_rl.evaluation.intervals import by_kind, mean_of
 from workflow_rl.output_files import write_text
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState
@@ -293,8 +293,9 @@ class Learner:
         """Write a batch with a number that is not finite into the folder, and raise the error."""
         try:
             yield
-        except NotFiniteError as error:
-            self.run.save_batch(error.trajectories)
+        except ObservationError as error:
+            if error.trajectories:
+                self.run.save_batch(error.trajectories)
             raise
 
     def take_over(self, other: Learner) -> None:

@@ -151,7 +151,7 @@ def train_together(
     Raises:
         ConfigError, StoppedAtOnce: from `Learner.make_agent`. Nothing has been written.
         UserError: a checkpoint or a folder cannot be used. Nothing has been written.
-        StopRequested, TooManyFailuresError, NotFiniteError: checkpoints have been saved.
+        StopRequested, TooManyFailuresError, ObservationError: checkpoints have been saved.
         NotWrittenError: a run cannot be written. The last checkpoints are kept.
         DivergedError: no policy is left that has not diverged. The batch is beside the last
             checkpoint. A policy that diverges before others ends alone.

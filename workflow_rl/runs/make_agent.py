@@ -15,10 +15,10 @@ from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.torch_layers import set_threads
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.collection import try_in_worker
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.output_files import NOT_OURS
 from workflow_rl.runs.checkpoint import MEMORY_FOLDER, Checkpoint
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.config import TrainConfig
 
 LATEST = "checkpoint.safetensors"
 

@@ -17,7 +17,7 @@ from workflow_rl.collection.schedule import (
     Share,
 )
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
-from workflow_rl.errors import NotFiniteError
+from workflow_rl.errors import ObservationError
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
 
@@ -129,8 +129,8 @@ def _specs_of(config: TrainConfig, share: Share) -> list[EpisodeSpec]:
 
 
 def finite(rollout: Rollout) -> Rollout:
-    """Return the rollout. Raises NotFiniteError, naming the first episode and step."""
+    """Return the rollout. Raises ObservationError, naming the first episode and step."""
     problem = what_is_not_finite(rollout.trajectories)
     if problem is not None:
-        raise NotFiniteError(f"{problem}: nothing was learned from it", rollout.trajectories)
+        raise ObservationError(f"{problem}: nothing was learned from it", rollout.trajectories)
     return rollout

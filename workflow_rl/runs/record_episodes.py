@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from workflow_rl.collection import try_in_worker
-from workflow_rl.collection.failures import UnplayableError
+from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.environments.function_actor import actor_of, spaces_of
 from workflow_rl.environments.source import default_env, fields_of, guests, played_by
-from workflow_rl.errors import UserError
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.errors import ConfigError, UserError
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.copy_teacher import episodes_of, teacher_of
 from workflow_rl.runs.loop import make_pool
 from workflow_rl.runs.saved_agent import load_saved
@@ -69,7 +69,7 @@ def written_episodes(
     if len(trajectories) < episodes:
         why = "".join(f", the first of them {fault.what}" for fault in [*pool.faults][:1])
         n_left_out = episodes - len(trajectories)
-        raise UnplayableError(f"{n_left_out} of the {episodes} episodes raise exceptions{why}")
+        raise TooManyFailuresError(f"{n_left_out} of the {episodes} episodes raise exceptions{why}")
     name = agent if isinstance(agent, str) else _named(agent)
     about = {"agent": name, "env": config.env, **config.named_env_args, "seed": seed}
     recorded = Recorded(trajectories, plain_spaces(declared), about)

@@ -13,10 +13,11 @@ from pydantic.fields import FieldInfo
 
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.algorithm import Algorithm
-from workflow_rl.agents.settings import ConfigError, Settings, WithTeacher, is_marked
+from workflow_rl.agents.settings import Settings, WithTeacher, is_marked
 from workflow_rl.collection.cluster_address import LOCAL, NONE
-from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.source import environment_of, guests
+from workflow_rl.errors import ConfigError
 from workflow_rl.machine_facts import usable_cores
 from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.saved_config import UnknownSettings
@@ -102,10 +103,7 @@ def resolve(
             )
         args = {**preset.get("env_args", {}), **(given.get("env_args") or {})}
         values["env_args"] = {**off_policy_args(plug_in, values["env"], args), **args}
-        try:
-            environment = environment_of(values)
-        except InvalidEnvironmentError as error:
-            raise ConfigError(error.argument, str(error)) from None
+        environment = environment_of(values)
     values["env_args"] = dict(environment.args)
     if values["env"] in guests and (both := values.keys() & environment.args.keys()):
         raise ConfigError(
@@ -169,10 +167,7 @@ def _fastest_device(plug_in: Algorithm) -> str:
 def _steps_together(environment: Environment, values: Mapping[str, Any]) -> bool:
     from workflow_rl.collection import try_in_worker  # It imports Gymnasium.
 
-    try:
-        return try_in_worker.steps_together(environment, values["worker_timeout"])
-    except InvalidEnvironmentError as error:
-        raise ConfigError(error.argument, str(error)) from None
+    return try_in_worker.steps_together(environment, values["worker_timeout"])
 
 
 def off_policy_args(plug_in: Algorithm | None, env: str, asked: Collection[str]) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from workflow_rl.agents.algorithm import Algorithm
-from workflow_rl.environments.environment import InvalidEnvironmentError, interpreter
+from workflow_rl.environments.environment import interpreter
 from workflow_rl.environments.named_by_file import TRUST_IT, foreign_in, is_plain
 from workflow_rl.environments.source import environment_of, guests, make_environment, played_by
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
     TrainingState,
@@ -20,7 +20,7 @@ from workflow_rl.runs.checkpoint import (
     own_config,
     own_settings,
 )
-from workflow_rl.runs.config import ConfigError, Resume, TrainConfig
+from workflow_rl.runs.config import Resume, TrainConfig
 from workflow_rl.runs.execute import Plan
 from workflow_rl.runs.folder import is_finished, population_of, population_record
 from workflow_rl.runs.make_agent import LATEST
@@ -42,13 +42,13 @@ def resumed_plan(path: Path, asked: Mapping[str, Any], plug_in: Algorithm | None
     Raises:
         UserError: the run cannot be resumed.
         ConfigError: what is asked for would make it another run.
-        FinishedError: nothing is left to do.
     """
     record = population_record(path)
     if record is None:
         require_no_member(path)
         checkpoint = load_checkpoint(path / LATEST)
-        return Plan(_resumed_configs([checkpoint], path, asked, plug_in), [checkpoint])
+        configs, over = _resumed_configs([checkpoint], path, asked, plug_in)
+        return Plan(configs, [checkpoint], over=over)
     from workflow_rl.runs.exchange import ExchangeConfig, require_same_end
 
     folders = record.folders(path)
@@ -61,14 +61,14 @@ def resumed_plan(path: Path, asked: Mapping[str, Any], plug_in: Algorithm | None
         checkpoint or Checkpoint(config, {}, TrainingState())
         for checkpoint, config in zip(resumed, record.configs, strict=True)
     ]
-    configs = _resumed_configs(states, path, asked, plug_in)
+    configs, over = _resumed_configs(states, path, asked, plug_in)
     for folder, config in zip(folders, configs, strict=True):
         if (config.env, config.env_args) != (configs[0].env, configs[0].env_args):
             raise UserError(f"{path}: {folder.name} is of another environment than policy-0")
     exchange = None if record.exchange is None else ExchangeConfig(**record.exchange)
     if exchange is not None:
         require_same_end(configs[0])
-    return Plan(configs, resumed, exchange, record)
+    return Plan(configs, resumed, exchange, record, over)
 
 
 def checkpoint_to_resume(path: Path, config: TrainConfig) -> Checkpoint:
@@ -83,27 +83,21 @@ def checkpoint_to_resume(path: Path, config: TrainConfig) -> Checkpoint:
     return checkpoint
 
 
-class FinishedError(ConfigError):
-    """A run to resume has come to its end, and nothing further is asked of it."""
-
-
 def _resumed_configs(
     checkpoints: Sequence[Checkpoint],
     path: Path,
     asked: Mapping[str, Any],
     plug_in: Algorithm | None,
-) -> list[TrainConfig]:
-    """Return the configs of a run that is not at its end. Raises ConfigError."""
+) -> tuple[list[TrainConfig], ConfigError | None]:
+    """Return the configs of a run, and why nothing is left to do, if the run is at its end. Raises
+    ConfigError."""
     # A policy that diverged may have stayed behind.
     last = max(checkpoints, key=lambda checkpoint: _end(checkpoint)[1])
     over = _over(last, path, asked)
-    if over is not None and not isinstance(over, FinishedError):
-        raise over
     saved = [checkpoint.config for checkpoint in checkpoints]
     configs = [_resumed_config(config, path, asked, plug_in) for config in saved]
-    if over is not None and configs[0].play == last.config["play"]:
-        raise over
-    return configs
+    plays_otherwise = configs[0].play != last.config["play"]
+    return configs, None if plays_otherwise else over
 
 
 def _resumed_config(
@@ -114,25 +108,24 @@ def _resumed_config(
     Raises UserError for a config that cannot be used, and ConfigError for what is asked.
     """
     names = {*asked, *asked.get("env_args", {}), *asked.get("settings", {})}
+    environment = None
     try:
         args, others = TrainConfig.parts(saved)
-        python = asked.get("env_python")
-        teacher, is_own = saved["teacher"], made_here(saved)
+        python, is_own = asked.get("env_python"), made_here(saved)
+        is_named = is_own or _names_environment(asked, saved, args)
+        changes = changes_on_resume(saved, _by_name(saved["env"], args, asked))
+        by_file = {**others, "env_args": args, "make_env": None, "named_by_file": not is_named}
+        made = environment_of(by_file)
+        environment = played_by(made, interpreter(python) if python else python)
+        teacher = saved["teacher"]
         # A run that has begun does not read the teacher. But the resumed run is the user's own.
         if not (is_own or is_plain(teacher) or teacher == asked.get("teacher")):
             named = f"only the file names the agent {teacher!s:.200}"
             raise ConfigError("teacher", f"{named}: {TRUST_IT}")
-        is_named = is_own or _names_environment(asked, saved, args)
-        changes = changes_on_resume(saved, _by_name(saved["env"], args, asked))
-        by_file = {**others, "env_args": args, "make_env": None, "named_by_file": not is_named}
-        environment = environment_of(by_file)
-        environment = played_by(environment, interpreter(python) if python else python)
         saved = changed(saved, **changes)
         return TrainConfig.to_train(saved, environment, plug_in, "cluster" in asked)
-    except InvalidEnvironmentError as error:
-        raise ConfigError(error.argument, str(error)) from None
     except ConfigError as error:
-        if error.field_name in names:
+        if environment is None or error.field_name in names:
             raise
         raise UserError(f"{path}: its config cannot be used: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -184,7 +177,8 @@ def _end(checkpoint: Checkpoint) -> tuple[str, int]:
 
 
 def _over(checkpoint: Checkpoint, path: Path, asked: Mapping[str, Any]) -> ConfigError | None:
-    """Return why a finished run does not go on: no later end is asked for."""
+    """Return why nothing is left to do of a finished run: no later end is asked for. Raises
+    ConfigError for an end that the run has passed."""
     name, done = _end(checkpoint)
     total, value = checkpoint.config.get(name), asked.get(name)
     if not isinstance(total, int) or done < total or not is_finished(path):
@@ -192,11 +186,11 @@ def _over(checkpoint: Checkpoint, path: Path, asked: Mapping[str, Any]) -> Confi
     if value in (None, total):
         unit = name.removeprefix("total_")
         why = f"the run in {path} is finished, with all its {done} {unit}: to go on, give a larger "
-        return FinishedError(name, why, name, "")
+        return ConfigError(name, why, name, "")
     if value > done:
         return None
     why = f"{value}, but the run in {path} is finished, after {done}: to go on, give more than"
-    return ConfigError(name, f"{why} that")
+    raise ConfigError(name, f"{why} that")
 
 
 def free_on_resume(saved: Mapping[str, Any]) -> frozenset[str]:

@@ -19,11 +19,11 @@ from workflow_rl.collection import try_in_worker
 from workflow_rl.environments.action_mask import without_privileged
 from workflow_rl.environments.agent_player import Agent as Agent
 from workflow_rl.environments.agent_player import Critic, Team, team_of
-from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
+from workflow_rl.environments.environment import ENV, Environment
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.named_by_file import needs_signature
 from workflow_rl.environments.source import guests, make_environment, played_by
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.plug_ins import plug_ins
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
@@ -148,8 +148,8 @@ def load_saved(source: Path, which: str | None = None, greedy: bool | None = Non
         )
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
-    except InvalidEnvironmentError as error:
-        raise UserError(f"{path}: {error.argument}: {error}") from None
+    except ConfigError as error:
+        raise UserError(f"{path}: {error}") from None
     except (KeyError, TypeError, AttributeError):
         raise UserError(f"{path} does not say what environment it is for") from None
     except ValueError as error:
@@ -200,7 +200,7 @@ def load_player(
 
     Raises:
         UserError: there is no such agent, or only a stranger's file names its environment.
-        InvalidEnvironmentError: the environment cannot be made.
+        ConfigError: the environment cannot be made.
     """
     policy, environment = load_saved(source, which, greedy)
     if env is not None:  # The arguments are still the file's.
@@ -214,8 +214,8 @@ def load_player(
     if isinstance(environment, GymnasiumEnvironment):
         try:
             environment.require_named()
-        except InvalidEnvironmentError as error:
-            raise UserError(f"{source}: {error}") from None
+        except ConfigError as error:
+            raise UserError(f"{source}: {error.message}") from None
     try_in_worker.learn_facts(environment, worker_timeout, plays)
     if env is not None:
         policy = _on_layout(policy, environment, source)
@@ -240,9 +240,9 @@ def _on_layout(policy: Policy, environment: Environment, source: Path) -> Policy
 
 
 def require_guest(env_id: str) -> None:
-    """Raise InvalidEnvironmentError for an environment that is not of the package."""
+    """Raise ConfigError for an environment that is not of the package."""
     if env_id not in guests:
-        raise InvalidEnvironmentError(ENV, f"{env_id!r}: choose one of {', '.join(guests)}")
+        raise ConfigError(ENV, f"{env_id!r}: choose one of {', '.join(guests)}")
 
 
 def load_agent(
@@ -265,7 +265,7 @@ def load_agent(
 
     Raises:
         UserError: there is no agent that can be used.
-        InvalidEnvironmentError: its environment cannot be made.
+        ConfigError: its environment cannot be made.
     """
     source = Path(path)
     if trust:

@@ -9,9 +9,9 @@ from pydantic import ConfigDict
 
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.policies.networks import NETWORKS
-from workflow_rl.agents.settings import ConfigError, Settings
+from workflow_rl.agents.settings import Settings
 from workflow_rl.environments.named_by_file import TRUST_IT, is_plain, not_found
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.signature import made_here
 
 

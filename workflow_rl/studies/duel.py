@@ -19,16 +19,15 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.agents.settings import ConfigError
 from workflow_rl.collection import try_in_worker
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.environments.challenge import NOTHING, Side
-from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.one_team_of_two import sides_of, text_of_weights
 from workflow_rl.environments.source import guests, make_environment
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError, message_of
 from workflow_rl.evaluation.evaluate import play_with_progress
 from workflow_rl.evaluation.intervals import mean_of
 from workflow_rl.output_files import begin_folder, make_folder
@@ -62,8 +61,10 @@ EPISODES_TOGETHER = 16
 
 
 def sides_in(config: TrainConfig, rules: str) -> Mapping[str, Side]:
-    """Return the two sides of a config's environment, by name. Raises ConfigError and
-    InvalidEnvironmentError. rules: see `sides_of`."""
+    """Return the two sides of a config's environment, by name. Raises ConfigError.
+
+    rules: see `sides_of`.
+    """
     if config.make_env is not None:
         raise ConfigError("env", f"{config.env}: name the environment by its module, module:name")
     if config.env_python:
@@ -138,7 +139,7 @@ def played(
 ) -> list[list[float]]:
     """Return the returns of each actor's episodes, all played by one pool of a config's workers.
 
-    Raises TooManyFailuresError, UnplayableError for an episode that cannot be played, and
+    Raises TooManyFailuresError, also for an episode that cannot be played, and
     StopRequested.
     """
     if environment.env_id in guests:
@@ -180,7 +181,7 @@ def run_duel(
 
     Raises:
         UserError: the folder holds something else.
-        ConfigError, InvalidEnvironmentError: the environment has no two sides.
+        ConfigError: the environment has no two sides.
         Exception: what `execute` and `played` raise.
     """
     path, sides = Path(os.path.abspath(path)), checked_sides(config, settings, start)
@@ -239,8 +240,8 @@ def _try_start(
                 )
                 if side == first:
                     actor_for_side(agent, sides[side], {})
-            except (UserError, InvalidEnvironmentError) as error:
-                raise ConfigError("start", f"{side}={agent}: {error}") from None
+            except (UserError, ConfigError) as error:
+                raise ConfigError("start", f"{side}={agent}: {message_of(error)}") from None
 
 
 def _going_on(path: Path, asked: DuelRecord) -> DuelRecord:

@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.collection.cluster_address import NONE
-from workflow_rl.errors import NotFiniteError, UserError
+from workflow_rl.errors import ObservationError, UserError
 from workflow_rl.output_files import NOT_OURS, replacing, write_text
 from workflow_rl.reporting import learning_curve
 from workflow_rl.runs.config import TrainConfig
@@ -202,7 +202,7 @@ class Search:
         seeds = range(first_seed, first_seed + self.n_policies)
         try:
             result = float(np.mean(self._train(settings, seeds, name, trial)))
-        except (optuna.TrialPruned, DivergedError, NotFiniteError) as error:
+        except (optuna.TrialPruned, DivergedError, ObservationError) as error:
             if not isinstance(error, optuna.TrialPruned):
                 trial.set_user_attr(FAILURE, str(error))
             frozen = study.tell(trial, state=TrialState.PRUNED)
@@ -230,7 +230,7 @@ class Search:
             return
         try:
             returns = self._train(self.settings(finalist), seeds, f"final-{finalist.number}", None)
-        except (DivergedError, NotFiniteError):
+        except (DivergedError, ObservationError):
             returns = [-math.inf] * len(seeds)
         finals = {**self.finals(study), finalist.number: before + returns}
         study.set_user_attr(FINALS, {str(number): kept for number, kept in finals.items()})

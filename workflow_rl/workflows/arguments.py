@@ -6,8 +6,9 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from workflow_rl.agents.settings import ConfigError, NotNegative, OneOf
+from workflow_rl.agents.settings import NotNegative, OneOf
 from workflow_rl.cage2.guest import ACTION_SETS, Cage2Arguments
+from workflow_rl.errors import ConfigError
 from workflow_rl.workflows.cage2_rules import HostRules
 from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.rules import OBEDIENCE, check_obedience

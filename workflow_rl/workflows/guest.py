@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from workflow_rl.cage2.guest import Cage2Guest
 from workflow_rl.environments.challenge import NOTHING, Export
-from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.errors import ConfigError
 from workflow_rl.workflows import ENV_ID
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class OrderedCage2Guest(Cage2Guest):
 
     def teaching(self, agent: str, environment: Environment) -> None:
         if not Path(agent).exists():
-            raise InvalidEnvironmentError(
+            raise ConfigError(
                 "teacher", f"{agent} keeps no order: give the folder or file of an {ENV_ID} agent"
             )
 

@@ -18,10 +18,11 @@ from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage.playing import play
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.environments.env_batch import Env
-from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
+from workflow_rl.environments.environment import ENV, Environment
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.making import required_env
+from workflow_rl.errors import ConfigError
 from workflow_rl.evaluation.intervals import FloatArray
 from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.envs import OrderedEnv
@@ -42,14 +43,14 @@ class OrderEpisodes(NamedTuple):
 
 
 def rules_of(environment: Environment) -> WorkflowRules:
-    """Return the rules of an environment. Raises InvalidEnvironmentError if it takes no order."""
+    """Return the rules of an environment. Raises ConfigError if it takes no order."""
     if isinstance(environment, OrderedCage2):
         return environment.rules
     if isinstance(environment, GymnasiumEnvironment):
         ordered = _ordered_env(required_env(environment))
         if ordered is not None:
             return ordered.rules
-    raise InvalidEnvironmentError(ENV, f"{environment.env_id} takes no order")
+    raise ConfigError(ENV, f"{environment.env_id} takes no order")
 
 
 def _ordered_env(env: Env) -> OrderedEnv | None:

@@ -10,7 +10,8 @@ import numpy as np
 from tqdm import tqdm
 
 from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.environments.environment import ENV, Environment, InvalidEnvironmentError
+from workflow_rl.environments.environment import ENV, Environment
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.saved_agent import load_player
 from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.order import Order, Workflow
@@ -36,29 +37,27 @@ class OrderedAgents:
     def load(cls, runs: Sequence[Path]) -> OrderedAgents:
         """Load agents of run folders, checkpoints or policy files.
 
-        Raises UserError, and InvalidEnvironmentError if their environments differ or take no
+        Raises UserError, and ConfigError if their environments differ or take no
         order, or if a run is given twice.
         """
         if len({run.resolve() for run in runs}) < len(runs):
-            raise InvalidEnvironmentError(ENV, "one of the runs is given twice")
+            raise ConfigError(ENV, "one of the runs is given twice")
         players = [load_player(run) for run in runs]
         environment = players[0].environment
         rules = rules_of(environment)
         for run, player in zip(runs[1:], players[1:], strict=True):
             _require_same_task(player.environment, environment, str(run))
             if rules_of(player.environment).workflow != rules.workflow:
-                raise InvalidEnvironmentError(
-                    ENV, f"{run} has another workflow than the first of RUNS"
-                )
+                raise ConfigError(ENV, f"{run} has another workflow than the first of RUNS")
             if player.environment.spaces() != environment.spaces():
-                raise InvalidEnvironmentError(ENV, f"{run} has other spaces than {runs[0]}")
+                raise ConfigError(ENV, f"{run} has other spaces than {runs[0]}")
         names = [run.resolve().name for run in runs]
         return cls(names, [player.policy for player in players], environment, rules)
 
     def orders(self, n_orders: int | None, seed: int) -> list[Order]:
         """Return all orders, or up to `n_orders` random ones.
 
-        Raises InvalidEnvironmentError if there is one order only, or if there are too many to score
+        Raises ConfigError if there is one order only, or if there are too many to score
         them all.
         """
         workflow: Workflow = self.rules.workflow
@@ -68,12 +67,12 @@ class OrderedAgents:
             try:
                 orders = workflow.orders()
             except ValueError as error:
-                raise InvalidEnvironmentError(
+                raise ConfigError(
                     ORDERS, f"{error}, too many to score them all: say how many, such as 30"
                 ) from None
         if len(orders) == 1:
             name = workflow.name_of(orders[0])
-            raise InvalidEnvironmentError(
+            raise ConfigError(
                 ENV, f"the constraints leave one order, {name}: there is nothing to search"
             )
         return orders
@@ -96,12 +95,12 @@ class OrderedAgents:
 
 
 def _require_same_task(environment: Environment, first: Environment, name: str) -> None:
-    """Raise InvalidEnvironmentError if two environments differ in more than in their orders.
+    """Raise ConfigError if two environments differ in more than in their orders.
 
     name: of the run whose environment is `environment`. first: the environment of the first run.
     """
     if environment.env_id != first.env_id:
-        raise InvalidEnvironmentError(
+        raise ConfigError(
             ENV, f"{name} is a run of {environment.env_id}, the first of RUNS of {first.env_id}"
         )
     skipped = OF_THE_ORDER
@@ -111,6 +110,4 @@ def _require_same_task(environment: Environment, first: Environment, name: str) 
         given = environment.args.get(argument, "the default")
         wanted = first.args.get(argument, "the default")
         if argument not in skipped and given != wanted:
-            raise InvalidEnvironmentError(
-                ENV, f"{name} has {argument} {given}, the first of RUNS has {wanted}"
-            )
+            raise ConfigError(ENV, f"{name} has {argument} {given}, the first of RUNS has {wanted}")

@@ -6,7 +6,7 @@ import pytest
 
 from workflow_rl.agents.mbpo.config import MBPOConfig
 from workflow_rl.agents.sac.config import SACConfig
-from workflow_rl.agents.settings import ConfigError
+from workflow_rl.errors import ConfigError
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.policies.torch_actor import TorchActor
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
-from workflow_rl.agents.settings import ConfigError
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.errors import ConfigError
 
 
 def layout_for(n: int, actions: bool = True) -> EntityLayout:

@@ -7,7 +7,8 @@ import pytest
 
 from workflow_rl.agents.policies import network, torch_layers
 from workflow_rl.agents.ppo.config import PPOConfig
-from workflow_rl.agents.settings import ConfigError, OneOf
+from workflow_rl.agents.settings import OneOf
+from workflow_rl.errors import ConfigError
 
 
 @pytest.mark.parametrize(

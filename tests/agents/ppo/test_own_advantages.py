@@ -20,10 +20,10 @@ from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.ppo.advantages import ValuedEpisodes
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.algorithm import PPO
-from workflow_rl.agents.settings import ConfigError
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.team import ABSENT, ACTS, BUSY, TeamLayout
 from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.errors import ConfigError
 
 Pair = tuple[np.ndarray, np.ndarray]
 

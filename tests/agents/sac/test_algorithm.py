@@ -13,8 +13,8 @@ from workflow_rl.agents.policies.further_distributions import (
     SquashedGaussian,
 )
 from workflow_rl.agents.sac.config import SACConfig
-from workflow_rl.agents.settings import ConfigError
 from workflow_rl.agents.spaces import Spaces
+from workflow_rl.errors import ConfigError
 
 BOUNDS = ((-1.0, 0.0), (1.0, 2.0))
 

@@ -21,8 +21,8 @@ from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.red import red_api
 from workflow_rl.cage4.red.library import LIBRARY
 from workflow_rl.cage4.scenario.scenario4 import AGENTS
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
+from workflow_rl.errors import ConfigError
 
 STEPS = 60
 HERE = __name__
@@ -155,7 +155,7 @@ def test_a_mixture_meets_all_of_the_library() -> None:
     ],
 )
 def test_what_cannot_play_is_refused(attacker: str, problem: str) -> None:
-    with pytest.raises(InvalidEnvironmentError, match=problem):
+    with pytest.raises(ConfigError, match=problem):
         Cage4(red_agent=f"{HERE}:{attacker}").check()
 
 
@@ -168,7 +168,7 @@ def test_who_draws_from_elsewhere_is_told() -> None:
 def test_a_strangers_file_names_no_attacker() -> None:
     for red_agent in (f"{HERE}:Kinds", "somewhere/red.npz"):
         environment = Cage4(red_agent=red_agent, named_by_file=True)
-        with pytest.raises(InvalidEnvironmentError, match="only the file names"):
+        with pytest.raises(ConfigError, match="only the file names"):
             environment.make_envs(1)
     Cage4(red_agent="greedy", named_by_file=True).make_envs(1)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from workflow_rl import TrainConfig, train
-from workflow_rl.agents.settings import ConfigError
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.run_record import weights_digest
 

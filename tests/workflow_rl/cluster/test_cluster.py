@@ -16,7 +16,8 @@ from workflow_rl.cluster import cluster
 from workflow_rl.cluster.cluster import require_answer
 from workflow_rl.collection.cluster_address import host_and_port
 from workflow_rl.commands.main import main
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.errors import ConfigError
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.loop import make_pool
 
 HAS_RAY = importlib.util.find_spec("ray") is not None

@@ -15,7 +15,6 @@ import pytest
 from tests.tiny_envs import CountingEnv
 from tests.workflow_rl.cluster.played_ray import PlayedRay
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
-from workflow_rl.agents.settings import ConfigError
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cluster import ray_connection, ray_pool, ray_worker
 from workflow_rl.cluster.ray_connection import COMPILE_SECONDS, RayConnection
@@ -28,6 +27,7 @@ from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.collection.trace import Activity, Trace, unpacked_marks
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
+from workflow_rl.errors import ConfigError
 
 HOUR = 3600.0
 SPEC = episode_spec(0, 0, RED_AGENTS)

@@ -20,7 +20,6 @@ from tests.nodes import is_of_ray
 from tests.processes import descendants, survivors
 from tests.tiny_envs import CountingEnv, RaisingEnv, SleepyEnv
 from workflow_rl import portable
-from workflow_rl.agents.settings import ConfigError
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cluster import ray_connection, ray_pool
 from workflow_rl.cluster.cluster import Cluster
@@ -36,6 +35,7 @@ from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.collection.trace import Trace, unpacked_marks
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
+from workflow_rl.errors import ConfigError
 from workflow_rl.life import compiling
 
 ray = pytest.importorskip("ray")

@@ -23,11 +23,11 @@ from tests.tiny_runs import same_weights
 from workflow_rl import TrainConfig, evaluate, load_agent, train
 from workflow_rl.collection import try_in_worker
 from workflow_rl.commands.main import main
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.facts import plain_facts
 from workflow_rl.environments.flat_env import flattener
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.gymnasium_versions import MultiDiscrete
+from workflow_rl.errors import ConfigError
 
 SETTINGS: dict[str, Any] = {
     **{"n_envs": 2, "n_workers": 1, "total_steps": 40, "steps_per_update": 20, "device": "cpu"},
@@ -131,9 +131,7 @@ def test_a_slow_environment_is_told_of_and_has_the_deadline_for_each_call(
     try_in_worker.check(environment, timeout=1.5)  # There are four resets at the least.
     assert [record.getMessage().split()[0] for record in caplog.records] == [environment.env_id]
     hanging = GymnasiumEnvironment(environment.env_id, {"seconds": 30.0})
-    with pytest.raises(
-        InvalidEnvironmentError, match=r"sign of life for 0\.2 s.* --worker-timeout"
-    ):
+    with pytest.raises(ConfigError, match=r"sign of life for 0\.2 s.* --worker-timeout"):
         try_in_worker.check(hanging, 0.2)
 
 
@@ -156,7 +154,7 @@ def test_a_pause_of_the_whole_run_is_not_counted_to_a_call() -> None:
 
 def test_what_cannot_be_sent_to_a_worker_is_refused_in_a_line() -> None:
     held = GymnasiumEnvironment("held", {}, partial(TargetEnv, threading.Lock()))
-    with pytest.raises(InvalidEnvironmentError, match="held cannot be sent to a worker"):
+    with pytest.raises(ConfigError, match="held cannot be sent to a worker"):
         try_in_worker.learn_facts(held)
 
 
@@ -212,7 +210,7 @@ class Naming(Harmless):
 
 
 def test_entries_are_named_by_plain_text() -> None:
-    with pytest.raises(InvalidEnvironmentError, match=r"an entry named <Name.SEEN: 'seen'>"):
+    with pytest.raises(ConfigError, match=r"an entry named <Name.SEEN: 'seen'>"):
         try_in_worker.learn_facts(GymnasiumEnvironment("naming", {}, Naming))
 
 
@@ -223,7 +221,7 @@ def test_what_cannot_be_sent_is_named() -> None:
 
     answers = try_in_worker.ask(told, "mine")
     assert next(answers) == 1
-    with pytest.raises(InvalidEnvironmentError, match=r"cannot pickle '_thread.lock' object"):
+    with pytest.raises(ConfigError, match=r"cannot pickle '_thread.lock' object"):
         next(answers)
 
 

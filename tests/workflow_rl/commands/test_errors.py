@@ -12,11 +12,10 @@ import pytest
 from tests.workflow_rl.commands.any_env_commands import CART_POLE, TINY, invoke, refused
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.algorithm import DivergedError
-from workflow_rl.agents.settings import ConfigError
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.commands.errors import telling, training_errors
 from workflow_rl.commands.options import spelling
-from workflow_rl.errors import NotFiniteError, StoppedAtOnce
+from workflow_rl.errors import ConfigError, ObservationError, StoppedAtOnce
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import NotWrittenError
 
@@ -95,7 +94,7 @@ BEGIN_AGAIN = "begin again with a smaller --lr, from its weights with --init-fro
             ["stopped by SIGHUP; the last checkpoint is kept; go on with: AGAIN"],
         ),
         (
-            NotFiniteError("it is NaN", []),
+            ObservationError("it is NaN", []),
             *(True, 1),
             [
                 *("Error: it is NaN", "The batch is in RUN/diverged.npz"),

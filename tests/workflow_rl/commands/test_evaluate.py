@@ -18,7 +18,7 @@ from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
 from workflow_rl.cage2.scoring.scoring import Cage2Scoring, ProtocolSettings
 from workflow_rl.commands.evaluate import evaluate
-from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.errors import ConfigError
 
 
 def scores(*trained_against: str) -> ProtocolScores:
@@ -61,7 +61,7 @@ def test_a_run_against_all_ends_with_three_lines() -> None:
 
 
 def test_an_agent_that_sees_the_true_state_is_not_scored() -> None:
-    with pytest.raises(InvalidEnvironmentError, match="true-state"):
+    with pytest.raises(ConfigError, match="true-state"):
         Cage2Scoring().settings_for({"simulator": "compiled", "observation": "true-state"})
 
 

@@ -16,12 +16,11 @@ from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments import BatchedEnv
 from workflow_rl.environments.batched_env import BatchedEnvs, OneOfBatch
 from workflow_rl.environments.env_batch import EpisodeError, SerialEnvs
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 from workflow_rl.environments.flat_env import FlatEnv
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.gymnasium_versions import MultiDiscrete
-from workflow_rl.errors import ObservationError
+from workflow_rl.errors import ConfigError, ObservationError
 
 NAME = "examples.own_simulator:Corridors"
 SPEC = EpisodeSpec(7, "", 2**32 - 1, 3)
@@ -178,7 +177,7 @@ def test_an_answer_that_breaks_the_contract_ends_the_run(
         envs.step([0], np.zeros(1, np.int64))
     assert isinstance(error.value.__cause__, ObservationError)
     assert error.value.spec == SPEC
-    with pytest.raises(InvalidEnvironmentError, match="wrong answer"):
+    with pytest.raises(ConfigError, match="wrong answer"):
         GymnasiumEnvironment("wrong", {}, Wrong).check()
     for word in words:
         assert word in str(error.value.__cause__)
@@ -190,7 +189,7 @@ def test_a_mask_of_actions_with_real_numbers_is_refused() -> None:
             return np.ones((len(indices), 3))
 
     args = {"space": spaces.Box(-1, 1, (2,))}
-    with pytest.raises(InvalidEnvironmentError, match=r"take no action mask.*--no-action-mask"):
+    with pytest.raises(ConfigError, match=r"take no action mask.*--no-action-mask"):
         GymnasiumEnvironment("mine", args, Both).check()
     with pytest.raises(ObservationError, match="take no action mask"):
         GymnasiumEnvironment("mine", args, Both).make_envs(2)
@@ -215,7 +214,7 @@ def test_a_space_of_another_form_is_refused() -> None:
             super().__init__(n_envs)
             self.observation_space = spaces.Box(0, 1, (2, 1))
 
-    with pytest.raises(InvalidEnvironmentError, match=r"shape \(D,\)"):
+    with pytest.raises(ConfigError, match=r"shape \(D,\)"):
         GymnasiumEnvironment("picture", {}, Picture).spaces()
 
 
@@ -236,14 +235,14 @@ def test_a_function_makes_single_environments() -> None:
     assert GymnasiumEnvironment(NAME).steps_together
     assert not GymnasiumEnvironment("make", {}, make).steps_together
     assert not GymnasiumEnvironment("CartPole-v1").steps_together
-    with pytest.raises(InvalidEnvironmentError, match="Corridors"):
+    with pytest.raises(ConfigError, match="Corridors"):
         GymnasiumEnvironment("make", {}, make).spaces()
 
 
 def test_a_class_that_only_a_file_names_is_not_imported() -> None:
     named = GymnasiumEnvironment("no_such_module:Class", named_by_file=True)
     assert not named.steps_together
-    with pytest.raises(InvalidEnvironmentError, match="no module no_such_module is found"):
+    with pytest.raises(ConfigError, match="no module no_such_module is found"):
         named.make_envs(2).reset([0], [SPEC])
 
 

@@ -18,11 +18,10 @@ from tests.guises import ARRAYS, FLAGS, NUMBERS, SHAPES
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.collection.rollout import what_is_not_finite
 from workflow_rl.environments.env_batch import EpisodeError
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.function_actor import actor_of, as_sampled
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.errors import ElsewhereError, ObservationError
+from workflow_rl.errors import ConfigError, ElsewhereError, ObservationError
 
 HERE = ("Single", "Together", "InTurn", "AtOnce", "Many", "ManyTeams")
 ELSEWHERE = ("Single", "Together", "InTurn", "AtOnce")
@@ -58,7 +57,7 @@ def played(kind: str, python: str, args: Mapping[str, Any]) -> list[Any] | str:
                 arrays = one.obs, one.action, one.reward, one.last_obs
                 told = [(array.dtype, array.tolist()) for array in arrays]
                 found.append((one.episode, told, one.terminated, one.truncated))
-    except InvalidEnvironmentError as error:
+    except ConfigError as error:
         return str(error)
     except EpisodeError as error:
         if not isinstance(error.__cause__, ObservationError | ElsewhereError):

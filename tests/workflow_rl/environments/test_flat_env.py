@@ -20,7 +20,6 @@ from workflow_rl.agents.policies.further_distributions import (
     MultiCategorical,
 )
 from workflow_rl.environments.action_mask import choices_of, mask_reader
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.flat_env import (
     FlatEnv,
     distribution_over,
@@ -31,7 +30,7 @@ from workflow_rl.environments.flat_env import (
 )
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.gymnasium_versions import MultiDiscrete
-from workflow_rl.errors import ObservationError
+from workflow_rl.errors import ConfigError, ObservationError
 
 OBSERVATIONS: list[tuple[spaces.Space[Any], Any, list[float], Any]] = [
     (spaces.Box(-1, 1, (2, 2), np.float32), [[0.5, 0], [1, -1]], [0.5, 0, 1, -1], np.float32),
@@ -196,9 +195,7 @@ def test_random_actions_keep_to_the_mask(data: st.DataObject) -> None:
 
 
 def test_actions_that_float32_cannot_tell_apart_are_refused() -> None:
-    with pytest.raises(
-        InvalidEnvironmentError, match=r"from 1000000000.0 .*too close .*scale them"
-    ):
+    with pytest.raises(ConfigError, match=r"from 1000000000.0 .*too close .*scale them"):
         distribution_over(spaces.Box(1e9, 1e9 + 1, (1,), np.float64))
 
 
@@ -223,14 +220,14 @@ def test_observation_spaces_that_are_not_supported(space: spaces.Space[Any]) -> 
     inside = spaces.Dict({"a": spaces.Discrete(2), "b": spaces.Tuple([space])})
     for whole in (space, inside):
         for make in (flat_space, flattener):
-            with pytest.raises(InvalidEnvironmentError) as refused:
+            with pytest.raises(ConfigError) as refused:
                 make(whole)
             message = str(refused.value)
             assert f"its observation space {space}" in message
             assert (f"within {whole}" in message) == (whole is inside)
             assert "is not supported" in message
             assert "\n" not in message
-            assert refused.value.argument == "env"
+            assert refused.value.field_name == "env"
 
 
 @pytest.mark.parametrize(
@@ -242,11 +239,11 @@ def test_observation_spaces_that_are_not_supported(space: spaces.Space[Any]) -> 
     ids=lambda space: type(space).__name__,
 )
 def test_action_spaces_that_are_not_supported(space: spaces.Space[Any]) -> None:
-    with pytest.raises(InvalidEnvironmentError) as refused:
+    with pytest.raises(ConfigError) as refused:
         distribution_over(space)
     assert str(refused.value).startswith(f"its action space {space} is not supported")
     assert "\n" not in str(refused.value)
-    assert refused.value.argument == "env"
+    assert refused.value.field_name == "env"
 
 
 def test_choices_and_numbers_may_be_parts_of_one_action() -> None:
@@ -267,10 +264,10 @@ def test_choices_and_numbers_may_be_parts_of_one_action() -> None:
 def test_spaces_and_environments_of_gym_are_named() -> None:
     kind = type("Discrete", (), {"__module__": "gym.spaces.discrete", "__str__": lambda x: "D(2)"})
     for refuse, name in ((flat_space, "observation"), (distribution_over, "action")):
-        with pytest.raises(InvalidEnvironmentError, match=rf"{name} space D\(2\) is one of gym"):
+        with pytest.raises(ConfigError, match=rf"{name} space D\(2\) is one of gym"):
             refuse(kind())
     old = type("Env", (), {"__module__": "gym.core"})
-    with pytest.raises(InvalidEnvironmentError, match="mine made an environment of gym, which"):
+    with pytest.raises(ConfigError, match="mine made an environment of gym, which"):
         GymnasiumEnvironment("mine", {}, old).spaces()
 
 
@@ -279,7 +276,7 @@ def test_a_flat_env_is_an_env_of_flat_observations() -> None:
     obs, _ = env.reset(seed=1)
     assert env.observation_space.contains(obs)
     assert isinstance(env, gymnasium.Env)
-    with pytest.raises(InvalidEnvironmentError, match="Text"):
+    with pytest.raises(ConfigError, match="Text"):
         FlatEnv(_with_text())
 
 
@@ -411,7 +408,7 @@ def test_flat_observations_are_gymnasiums(space: spaces.Space[Any]) -> None:
 
 def test_a_space_of_nothing_is_refused() -> None:
     for space in (spaces.Box(-1, 1, (0,)), spaces.Dict({}), spaces.Tuple([])):
-        with pytest.raises(InvalidEnvironmentError, match="holds no numbers"):
+        with pytest.raises(ConfigError, match="holds no numbers"):
             flat_space(space)
-    with pytest.raises(InvalidEnvironmentError, match=r"action space .* holds no numbers"):
+    with pytest.raises(ConfigError, match=r"action space .* holds no numbers"):
         distribution_over(spaces.Box(-1, 1, (0,)))

@@ -22,11 +22,12 @@ from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParamete
 from workflow_rl.cage2.scenario2 import ENV_ID
 from workflow_rl.collection.env_positions import first_positions
 from workflow_rl.collection.player import play_episode, player_at
-from workflow_rl.environments.environment import InvalidEnvironmentError, described
+from workflow_rl.environments.environment import described
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.flat_env import FlatEnv
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.source import make_environment
+from workflow_rl.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -129,10 +130,10 @@ def test_a_function_itself_of_which_the_id_is_only_a_name() -> None:
 def test_one_line_for_an_environment_that_cannot_be_used(
     ask: Callable[[GymnasiumEnvironment], Any], env_id: str, args: dict[str, Any], parts: list[str]
 ) -> None:
-    with pytest.raises(InvalidEnvironmentError) as refused:
+    with pytest.raises(ConfigError) as refused:
         ask(GymnasiumEnvironment(env_id, args))
     message = str(refused.value)
-    assert refused.value.argument == "env"
+    assert refused.value.field_name == "env"
     assert "\n" not in message
     for part in parts:
         assert part in message
@@ -141,7 +142,7 @@ def test_one_line_for_an_environment_that_cannot_be_used(
 def test_an_environment_that_can_be_made_but_not_reset() -> None:
     environment = GymnasiumEnvironment("tests.any_envs:FailingResetEnv")
     assert environment.spaces().obs_dim == 2
-    with pytest.raises(InvalidEnvironmentError, match="cannot be played: OSError: the map"):
+    with pytest.raises(ConfigError, match="cannot be played: OSError: the map"):
         environment.check()
 
 
@@ -175,7 +176,7 @@ class _Nothing(PuzzleEnv):
     ],
 )
 def test_an_answer_of_another_form_is_named(env: type[PuzzleEnv], problem: str) -> None:
-    with pytest.raises(InvalidEnvironmentError, match=problem):
+    with pytest.raises(ConfigError, match=problem):
         GymnasiumEnvironment("mine", factory=env).check()
 
 
@@ -264,13 +265,13 @@ def test_a_time_limit_of_gymnasiums_truncates() -> None:
 )
 def test_observations_that_the_space_does_not_hold_are_refused(declared: Any, shown: Any) -> None:
     environment = GymnasiumEnvironment("liar", {}, lambda: Liar(declared, shown))
-    with pytest.raises(InvalidEnvironmentError, match="wrong answer"):
+    with pytest.raises(ConfigError, match="wrong answer"):
         environment.check()
 
 
 def test_observations_of_every_step_that_is_tried_have_to_be_of_the_space() -> None:
     environment = GymnasiumEnvironment("tests.lying_envs:LaterLyingEnv")
-    with pytest.raises(InvalidEnvironmentError, match=r"wrong answer.* of step 3 holds 300"):
+    with pytest.raises(ConfigError, match=r"wrong answer.* of step 3 holds 300"):
         environment.check()
 
 

@@ -17,9 +17,9 @@ from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.commands.check_env import check_env
 from workflow_rl.environments.env_batch import EpisodeError
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.run_record import weights_digest
 
@@ -169,7 +169,7 @@ def test_spaces_that_the_contract_does_not_allow_are_refused(changes: Any, words
             super().__init__(n_envs)
             vars(self).update(changes)
 
-    with pytest.raises(InvalidEnvironmentError, match=words):
+    with pytest.raises(ConfigError, match=words):
         GymnasiumEnvironment("odd", {}, Odd).spaces()
 
 

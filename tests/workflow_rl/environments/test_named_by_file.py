@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from workflow_rl.collection import try_in_worker
-from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.named_by_file import Gated
 from workflow_rl.environments.source import fields_of, guests, make_environment
+from workflow_rl.errors import ConfigError
 from workflow_rl.evaluation import evaluate
 
 MODULE = "module_of_a_stranger"
@@ -48,7 +49,7 @@ def test_each_use_is_refused_before_a_worker_starts(
 
     monkeypatch.setattr(try_in_worker, "LocalPool", refuse)
     monkeypatch.setattr(evaluate, "LocalPool", refuse)
-    with pytest.raises(InvalidEnvironmentError, match=f"{MODULE}.*--trust"):
+    with pytest.raises(ConfigError, match=f"{MODULE}.*--trust"):
         USES[use](of_a_stranger)
     assert not try_in_worker.steps_together(of_a_stranger)
     assert MODULE not in sys.modules
@@ -89,5 +90,5 @@ def test_a_guests_environment_that_would_not_refuse_itself_is_not_given(
     guest = guests[env_id]
     monkeypatch.setattr(type(guest), "make", lambda self, args: _Ungated())
     make_environment(env_id, {})
-    with pytest.raises(InvalidEnvironmentError, match="stranger"):
+    with pytest.raises(ConfigError, match="stranger"):
         make_environment(env_id, {}, named_by_file=True)

@@ -16,11 +16,10 @@ from tests.tiny_teams import Kinds, ShiftEnv, Shifts
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import EpisodeError, SerialEnvs
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.flat_env import FlatEnv
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.errors import ObservationError
+from workflow_rl.errors import ConfigError, ObservationError
 
 RIGHT = (np.zeros(2, np.float32), 1.0, False, False, {})
 
@@ -41,7 +40,7 @@ def checked(make_env: Callable[[], Any], masks: bool = True) -> str | None:
 
 
 def refused(make_env: Callable[[], Any], *words: str) -> None:
-    with pytest.raises(InvalidEnvironmentError) as error:
+    with pytest.raises(ConfigError) as error:
         checked(make_env)
     assert "\n" not in str(error.value)
     for word in words:
@@ -470,7 +469,7 @@ def test_a_team_whose_observations_float32_cannot_tell_apart_is_refused() -> Non
     refused(FarTeam, words)
     refused(type("FarState", (FarTeam,), {"at": 0.0, "state_at": 1e9}), words)
     assert checked(type("Near", (FarTeam,), {"at": 1000.0, "state_at": 100.0})) is None
-    with pytest.raises(InvalidEnvironmentError, match=words):
+    with pytest.raises(ConfigError, match=words):
         GymnasiumEnvironment("mine", {"at": 2.0**40}, FarShifts).check()
     assert GymnasiumEnvironment("mine", {"at": 1000.0}, FarShifts).check() is None
 

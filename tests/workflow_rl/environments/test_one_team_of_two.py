@@ -13,7 +13,6 @@ import pytest
 from tests.tiny_teams import ShiftEnv
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.team_policy import TeamParameters, save_team
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.joint_env import JointEnv
 from workflow_rl.environments.one_team_of_two import (
@@ -23,6 +22,7 @@ from workflow_rl.environments.one_team_of_two import (
     text_of_weights,
     weights_of,
 )
+from workflow_rl.errors import ConfigError
 
 SHIFT, KUHN = "tests.tiny_teams:ShiftEnv", "examples.small_games:Kuhn"
 
@@ -58,12 +58,12 @@ def test_weights_are_read_as_they_are_written(tmp_path):
     assert weights_of("a,b=2") == {"a": 1.0, "b": 2.0}
     (folder := tmp_path / "a,b=2").mkdir()
     assert weights_of(str(folder)) == {str(folder): 1.0}
-    with pytest.raises(InvalidEnvironmentError, match="a,b has a comma"):
+    with pytest.raises(ConfigError, match="a,b has a comma"):
         text_of_weights({"a,b": 1.0})
     for wrong in ("a=x", "a=0", "a=-1", "a=nan", "", "a,", "=2", "a, b", "a =2"):
-        with pytest.raises(InvalidEnvironmentError, match="positive"):
+        with pytest.raises(ConfigError, match="positive"):
             weights_of(wrong)
-    with pytest.raises(InvalidEnvironmentError, match="'a' is named twice"):
+    with pytest.raises(ConfigError, match="'a' is named twice"):
         weights_of("a,a=3")
 
 
@@ -155,18 +155,18 @@ def test_sides_are_two():
         "boss": "chief",
     }
     for rules, message in (("", "north, south, chief"), ("*", "agent=side"), ("*=all", "all")):
-        with pytest.raises(InvalidEnvironmentError, match=message):
+        with pytest.raises(ConfigError, match=message):
             sides_of(GymnasiumEnvironment("tests.tiny_teams:Doors"), rules)
-    with pytest.raises(InvalidEnvironmentError, match="one agent"):
+    with pytest.raises(ConfigError, match="one agent"):
         sides_of(GymnasiumEnvironment("CartPole-v1"), "")
 
 
 def test_what_does_not_fit_is_told(tmp_path):
     from examples.small_games import Matrix
 
-    with pytest.raises(InvalidEnvironmentError, match="no ParallelEnv"):
+    with pytest.raises(ConfigError, match="no ParallelEnv"):
         OneSide("CartPole-v1", "first")
     other = policy_file(tmp_path / "other.npz", Matrix(), ["second"], 0)
     for file, message in ((other, "other agents"), (str(tmp_path / "none"), "No such file")):
-        with pytest.raises(InvalidEnvironmentError, match=message):
+        with pytest.raises(ConfigError, match=message):
             OneSide(KUHN, "first", file).reset(0)

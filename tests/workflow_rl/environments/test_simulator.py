@@ -30,13 +30,12 @@ from workflow_rl.collection.messages import Command
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.commands.main import main
 from workflow_rl.environments import aec_to_parallel, answers, simulator_process
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.simulator import versions_of, what_it_lacks
 from workflow_rl.environments.simulator_process import decode, encode
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.checkpoint_file import read_values, write_values
-from workflow_rl.runs.config import ConfigError
 
 ENV = "tests.env_of_any_python:Walk"
 SMALL: dict[str, Any] = {"env": ENV, "n_envs": 4, "total_steps": 240, "steps_per_update": 120}
@@ -51,7 +50,7 @@ def other_pythons() -> list[str]:
     for python in sorted({python for python in (*named, *found) if python}):
         try:
             has = versions_of(python)
-        except InvalidEnvironmentError:
+        except ConfigError:
             continue
         if what_it_lacks(python, has) is None and (has["gymnasium"] or has["gym"]):
             able.append(python)
@@ -228,7 +227,7 @@ def test_odd_answers_of_a_team_are_taken_there_too() -> None:
 def test_a_wrong_answer_of_a_team_is_said_alike(env_id: str) -> None:
     told = []
     for environment in (GymnasiumEnvironment(env_id), apart(env_id)):
-        with pytest.raises(InvalidEnvironmentError, match="gives a wrong answer") as error:
+        with pytest.raises(ConfigError, match="gives a wrong answer") as error:
             environment.check()
         told.append(str(error.value))
     assert told[0] == told[1]
@@ -273,7 +272,7 @@ def test_a_run_knows_its_interpreter(tmp_path: Path) -> None:
     scored = evaluate(tmp_path / "whole", 5, n_workers=1).returns
     assert evaluate(run, 5, n_workers=1).returns == scored
     moved = str(link.rename(tmp_path / "moved"))
-    with pytest.raises(InvalidEnvironmentError, match="python is no Python interpreter"):
+    with pytest.raises(ConfigError, match="python is no Python interpreter"):
         evaluate(run, 5, n_workers=1)
     assert evaluate(run, 5, n_workers=1, env_python=moved).returns == scored
     record(run, tmp_path / "there.npz", 3, n_workers=1, env_python=moved)
@@ -358,7 +357,7 @@ def test_a_run_goes_on_with_the_same_weights(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_played_there_is_said_in_a_line(env_id: str, said: str) -> None:
-    with pytest.raises(InvalidEnvironmentError, match=said):
+    with pytest.raises(ConfigError, match=said):
         try_in_worker.check(apart(env_id))
 
 
@@ -372,7 +371,7 @@ def test_a_curriculum_needs_options(tmp_path: Path) -> None:
 
 
 def test_functions_and_guests_play_here() -> None:
-    with pytest.raises(InvalidEnvironmentError, match="cannot be given the function itself"):
+    with pytest.raises(ConfigError, match="cannot be given the function itself"):
         GymnasiumEnvironment("walk", {}, lambda: None, python=sys.executable).spaces()  # type: ignore[arg-type, return-value]
     with pytest.raises(ConfigError, match="plays in this interpreter"):
         TrainConfig("async", env_python=sys.executable)

@@ -14,9 +14,7 @@ from click.testing import CliRunner
 from tests.workflow_rl.runs.any_env_runs import ENVS
 from workflow_rl import api
 from workflow_rl.commands.main import main
-from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.errors import UserError
-from workflow_rl.runs.config import ConfigError
+from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.folder import read_config
 
 evaluation = pytest.importorskip("stable_baselines3.common.evaluation")
@@ -162,7 +160,7 @@ def test_python_scores_as_the_command_does(
 def test_mistakes_in_a_python_evaluation_are_named() -> None:
     with pytest.raises(ConfigError, match=r"red_agnt: .*there is .*red_agent"):
         api.evaluate("champion", red_agnt="B_lineAgent")
-    with pytest.raises(InvalidEnvironmentError, match="'nowhere': choose one of workflow_rl/CAGE2"):
+    with pytest.raises(ConfigError, match="'nowhere': choose one of workflow_rl/CAGE2"):
         api.evaluate("champion", env="nowhere")
     with pytest.raises(UserError, match="no checkpoint at decyos"):
         api.evaluate("decyos")

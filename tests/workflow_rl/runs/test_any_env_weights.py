@@ -15,7 +15,7 @@ from tests.tiny_runs import same_weights
 from tests.workflow_rl.runs.any_env_runs import ENVS, config_of, run, stop_at
 from workflow_rl import evaluate, load_agent
 from workflow_rl.collection.failures import StopRequested
-from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs import learner
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.export import export_policy
@@ -42,9 +42,7 @@ def test_same_weights_whatever_the_workers_and_the_mode(
 
 def test_entries_that_are_left_out_change_no_weights(tmp_path: Path) -> None:
     env = "tests.any_envs:TalkingPuzzleEnv"
-    with pytest.raises(
-        InvalidEnvironmentError, match="--ignore-unknown leaves such entries of a Dict out"
-    ):
+    with pytest.raises(ConfigError, match="--ignore-unknown leaves such entries of a Dict out"):
         run(tmp_path / "refused", config_of(env))
     asked = config_of(env, ignore_unknown=True)
     run(tmp_path / "loud", config_of("tests.any_envs:LoudPuzzleEnv"))

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from workflow_rl.agents.ppo.agent import PPOConfig
 from workflow_rl.agents.sac.config import SACConfig
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs import resolve
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.resolve import workers_for
 
 

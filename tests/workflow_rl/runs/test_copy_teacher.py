@@ -18,9 +18,9 @@ from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.policy_file import load_policy, save_policy
 from workflow_rl.collection.failures import StopRequested
-from workflow_rl.errors import StoppedAtOnce
+from workflow_rl.errors import ConfigError, StoppedAtOnce
 from workflow_rl.runs import copy_teacher, loop
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.config import TrainConfig
 
 LESSONS = {"teacher_episodes": 20, "teacher_epochs": 5}
 KEPT = {"teacher_coef": 2.0, "teacher_until": 1.0}

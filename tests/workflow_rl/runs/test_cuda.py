@@ -17,8 +17,8 @@ import torch
 from tests.own_networks import Remembering
 from tests.tiny_teams import Doors, ShiftEnv
 from workflow_rl import TrainConfig, evaluate, load_agent, train
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.folder import read_metrics
 
 DEVICE = os.environ.get("CHECKED_DEVICE", "cuda")

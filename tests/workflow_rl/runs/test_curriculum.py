@@ -15,8 +15,9 @@ from workflow_rl.collection.env_positions import first_positions
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.config import TrainConfig
 
 COUNTING = "tests.tiny_envs:CountingEnv"
 

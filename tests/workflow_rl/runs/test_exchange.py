@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workflow_rl.runs.config import ConfigError
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.exchange import (
     SHARES,
     Copy,

@@ -17,9 +17,9 @@ from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.agents.policies.team_policy import TeamParameters
-from workflow_rl.agents.settings import ConfigError
 from workflow_rl.agents.team import ACTS, TeamLayout
 from workflow_rl.environments.source import make_environment
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.export import export_policy
 
 AGENTS, SIZES, N_ACTIONS = ("north", "south", "chief"), (3, 3, 4), (3, 3, 2)

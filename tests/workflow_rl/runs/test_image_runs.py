@@ -16,9 +16,9 @@ from workflow_rl import api
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.export import export_policy
 from workflow_rl.runs.make_agent import make_agent
 

@@ -20,10 +20,10 @@ from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.collection.trace import LEARNER, Activity
 from workflow_rl.commands.train_population import train_population
 from workflow_rl.commands.tune import tune
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.reporting.timeline import read_trace
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import (
     METRICS,
     read_config,

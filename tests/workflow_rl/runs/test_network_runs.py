@@ -17,7 +17,7 @@ from tests.faulty_env import FaultyEnv
 from tests.tiny_runs import run, same_weights
 from workflow_rl import api
 from workflow_rl.collection.failures import StopRequested
-from workflow_rl.errors import NotFiniteError, UserError
+from workflow_rl.errors import ObservationError, UserError
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.make_agent import make_agent, restored_agent
@@ -166,7 +166,7 @@ def test_a_mask_that_cannot_be_used_ends_the_run_in_one_line(
     with pytest.raises(Exception, match=words) as caught:
         run(tmp_path / "run", config_of("mlp", env_args=env_args))
     assert "\n" not in str(caught.value).strip()
-    assert not isinstance(caught.value, NotFiniteError)
+    assert not isinstance(caught.value, ObservationError)
 
 
 def test_without_masks_the_policy_sees_none(tmp_path: Path) -> None:

@@ -46,9 +46,9 @@ from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.commands.main import main
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.export import export_policy
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.make_agent import make_agent

@@ -18,11 +18,11 @@ from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.agents.policies.own_network import kind_of
 from workflow_rl.agents.policies.team_policy import TeamParameters
-from workflow_rl.agents.settings import ConfigError
 from workflow_rl.agents.team import ACTS
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.environments.environment import Environment
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.export import export_policy
 
 pytest.importorskip("onnxscript")

@@ -33,7 +33,8 @@ from workflow_rl.collection.free_running import FreeRunning
 from workflow_rl.collection.player import player_at
 from workflow_rl.commands.main import main
 from workflow_rl.environments.env_batch import SerialEnvs
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.errors import ConfigError
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.learner import make_agent
 from workflow_rl.runs.presets import KNOWN, PRESETS, RECIPES

@@ -19,8 +19,9 @@ from tests.tiny_runs import same_weights
 from tests.workflow_rl.runs.any_env_runs import ENVS, PPO, config_of, run
 from workflow_rl import api as interface
 from workflow_rl.collection.failures import TooManyFailuresError
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import read_config, read_metrics
 
 

@@ -15,8 +15,7 @@ from tests.tiny_runs import same_weights
 from tests.workflow_rl.runs.any_env_runs import PPO, config_of, run
 from workflow_rl import TrainConfig, record, train
 from workflow_rl.collection.failures import TooManyFailuresError
-from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.runs.config import ConfigError
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.copy_teacher import teacher_of
 from workflow_rl.teaching.episode_files import read_episodes
 
@@ -128,7 +127,7 @@ def test_who_cannot_be_recorded(puzzler: Path, tmp_path: Path) -> None:
         record("nobody", file, 2, env="CartPole-v1")
     with pytest.raises(ConfigError, match="other observations or actions"):
         record(puzzler, file, 2, env="CartPole-v1")
-    with pytest.raises(InvalidEnvironmentError):
+    with pytest.raises(ConfigError):
         record(lamp, file, 2, env="no_such_module:Env")
     assert not file.exists()
     record(lamp, file, 2, env=PuzzleEnv)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.errors import ConfigError
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.resume import changes_on_resume, free_on_resume
 
 CONFIG = TrainConfig("async", n_envs=4, n_workers=2)

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from tests.workflow_rl.runs.any_env_runs import PPO, config_of, run
 from workflow_rl import api as interface
 from workflow_rl.collection.failures import StopRequested
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs import loop
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import is_finished, read_metrics
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from workflow_rl.errors import UserError
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.errors import ConfigError, UserError
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.saved_config import only_the_file_names
 from workflow_rl.runs.signature import signed
 

@@ -25,12 +25,10 @@ from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.commands.main import main
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.checkpoint_file import read_values, write_values
-from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.resume import resumed_plan
 from workflow_rl.runs.saved_agent import load_saved
@@ -327,13 +325,13 @@ def test_the_question_names_the_module_that_the_packages_own_environment_would_i
     args = {"env": f"{ENV}:make", "side": "first"}
     one_side = "workflow_rl.environments.one_team_of_two:OneSide"
     asked = rf"{ENV}:make, which would run .*{ENV}\.py: "
-    with pytest.raises(InvalidEnvironmentError, match=asked):
+    with pytest.raises(ConfigError, match=asked):
         GymnasiumEnvironment(one_side, args, named_by_file=True).require_named()
 
 
 def test_the_name_of_an_argument_is_data_too() -> None:
     environment = GymnasiumEnvironment("CartPole-v1", {"./levels": 1}, named_by_file=True)
-    with pytest.raises(InvalidEnvironmentError, match="--trust"):
+    with pytest.raises(ConfigError, match="--trust"):
         environment.require_named()
 
 

@@ -15,7 +15,7 @@ from workflow_rl import api
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.environments.episode import SeedStream, episode_spec
-from workflow_rl.errors import NotFiniteError
+from workflow_rl.errors import ObservationError
 from workflow_rl.runs import learner
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import read_config
@@ -73,7 +73,7 @@ def test_a_number_that_is_none_ends_the_run_and_spoils_nothing(
     config = config_of("tests.lying_envs:SpoiltEnv", kind, mode, env_args=args)
     run(tmp_path / "good", config)
     switch.touch()
-    with pytest.raises(NotFiniteError) as error:
+    with pytest.raises(ObservationError) as error:
         run(tmp_path / "bad", config)
     assert f"{what} is not finite at step {step} of episode 37:" in str(error.value)
     with np.load(tmp_path / "bad" / "diverged.npz") as batch:

@@ -17,8 +17,8 @@ from click.testing import CliRunner
 from workflow_rl.agents.policies.team_policy import load_policy_or_team
 from workflow_rl.commands.main import main
 from workflow_rl.environments.one_team_of_two import weights_of
-from workflow_rl.errors import UserError
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.errors import ConfigError, UserError
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.duel_dir import DuelRecord, read_duel
 from workflow_rl.runs.execute import require_ready
 from workflow_rl.runs.folder import read_config

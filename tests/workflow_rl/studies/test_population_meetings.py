@@ -17,8 +17,8 @@ from tests.workflow_rl.studies.population_runs import (
     slow,
 )
 from workflow_rl.collection.failures import StopRequested
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.config import ConfigError
 from workflow_rl.runs.folder import NotWrittenError, read_config, read_metrics, runs_in
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.on_update import Update

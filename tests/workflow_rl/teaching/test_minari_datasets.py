@@ -15,8 +15,7 @@ from tests.any_envs import PuzzleEnv
 from tests.tiny_runs import same_weights
 from tests.workflow_rl.runs.any_env_runs import config_of, run
 from workflow_rl import record
-from workflow_rl.errors import UserError
-from workflow_rl.runs.config import ConfigError
+from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.copy_teacher import teacher_of
 from workflow_rl.teaching import minari_datasets
 from workflow_rl.teaching.episode_files import read_episodes

@@ -15,9 +15,9 @@ from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.collection.player import play_episodes
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.source import make_environment
+from workflow_rl.errors import ConfigError
 from workflow_rl.workflows.environment import OrderedCage2
 from workflow_rl.workflows.scoring import play_order, rules_of
 
@@ -113,11 +113,11 @@ def test_an_agent_against_one_red_agent_is_scored_by_its_return() -> None:
     ],
 )
 def test_wrong_arguments_are_named(args: dict[str, Any], argument: str, problem: str) -> None:
-    with pytest.raises(InvalidEnvironmentError, match=problem) as raised:
+    with pytest.raises(ConfigError, match=problem) as raised:
         make_environment(ENV.env_id, args)
-    assert raised.value.argument == argument
+    assert raised.value.field_name == argument
 
 
 def test_an_environment_without_orders_has_no_rules() -> None:
-    with pytest.raises(InvalidEnvironmentError, match="takes no order"):
+    with pytest.raises(ConfigError, match="takes no order"):
         rules_of(Cage2())

@@ -69,7 +69,7 @@ class Blue:
         return self.network
 
     def into(self, network: Scenario) -> Blue:
-        """Return the agent in another network. Raise InvalidEnvironmentError if it does not fit."""
+        """Return the agent in another network. Raise ConfigError if it does not fit."""
         raise NotImplementedError
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:

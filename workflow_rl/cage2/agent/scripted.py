@@ -21,7 +21,7 @@ from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.scenario.actions import DECOYS
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import WORTH_IN_TENTHS
-from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.errors import ConfigError
 
 
 class ScriptedBlue(Blue):
@@ -105,7 +105,7 @@ class ReactAgent(ScriptedBlue):
         super().__init__(name, network)
         first = f"{treatment} {network.hosts[0]}"
         if first not in network.action_names:
-            raise InvalidEnvironmentError("scenario", f"Blue cannot {treatment} in {network}")
+            raise ConfigError("scenario", f"Blue cannot {treatment} in {network}")
         self._first_treatment = network.action_names.index(first)
         self._monitor = network.action_names.index("Monitor")
         self._of_red = network.hosts.index(network.red_host)
@@ -152,7 +152,7 @@ class DecoyAgent(ScriptedBlue):
         self._actions = {name: index for index, name in enumerate(network.action_names)}
         for kind in ("Analyse", "Remove", "Restore"):
             if f"{kind} {network.hosts[0]}" not in self._actions:
-                raise InvalidEnvironmentError("scenario", f"Blue cannot {kind} in {network}")
+                raise ConfigError("scenario", f"Blue cannot {kind} in {network}")
         tables, names = tables_of(network), network.hosts
         worth = tables.of["worth_of_host"] + 10 * np.isin(names, network.ot_hosts)
         # Red's first host stays Red's, and no attacker of the challenge goes to Blue's server.
@@ -216,7 +216,7 @@ def scripted_blue(name: str, network: Scenario | None = None) -> ScriptedBlue:
     """Return the scripted agent of this name, one of `SCRIPTED_AGENTS`.
 
     network: what it plays; None: Scenario 2. Raises ValueError for another name, and
-    InvalidEnvironmentError if Blue lacks actions there that the agent takes.
+    ConfigError if Blue lacks actions there that the agent takes.
     """
     if name not in _AGENTS:
         raise ValueError(f"agent={name!r}: choose one of {', '.join(SCRIPTED_AGENTS)}")

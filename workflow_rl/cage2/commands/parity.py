@@ -30,7 +30,7 @@ from workflow_rl.cage2.scenario.simulator_protocol import MAX_STEPS, PUBLISHED
 from workflow_rl.cage2.scenario2 import RED_AGENTS, RED_ENV_ID, SCENARIO2, ScenarioError
 from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import SAVED, Read, plain_option
-from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.errors import ConfigError
 from workflow_rl.machine_facts import usable_cores
 
 CHECKPOINT = "checkpoint"
@@ -86,8 +86,8 @@ def parity(**options: Any) -> None:
             raise click.UsageError(f"--stock: csle-cyborg does not play {scenario}")
         try:
             Cage2(simulator=simulator, scenario=scenario.text).check()
-        except InvalidEnvironmentError as error:
-            raise click.UsageError(str(error)) from None
+        except ConfigError as error:
+            raise click.UsageError(error.message) from None
     # The simulator is compiled once here, for all processes.
     Cage2(simulator="compiled", max_steps=max_steps, scenario=scenario.text).check()
     start = time.perf_counter()

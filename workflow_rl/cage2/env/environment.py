@@ -16,7 +16,7 @@ from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.loading import played_in
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_AGENTS, SCENARIO2
-from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.errors import ConfigError
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
@@ -98,7 +98,7 @@ class Cage2(AgainstReds):
     def batches(self, why: str = "") -> dict[str, AttackerBatch]:
         """Return what plays the user's own red agents in compiled code.
 
-        why: why compiled code has to play. Raise InvalidEnvironmentError for those that it does not
+        why: why compiled code has to play. Raise ConfigError for those that it does not
         play.
         """
         if not self.reds.foreign:
@@ -108,7 +108,7 @@ class Cage2(AgainstReds):
         try:
             return batches_of(self.opponents.foreign, self.network, why)
         except AttackerError as error:
-            raise InvalidEnvironmentError("red_agent", str(error)) from error
+            raise ConfigError("red_agent", str(error)) from error
 
     def _found_opponents(self) -> Attackers:
         """Return the red agents with the policies of those that were trained."""
@@ -136,7 +136,7 @@ class Cage2(AgainstReds):
 
         try:
             return in_cyborg(self.opponents, self.network)
-        except (AttackerError, InvalidEnvironmentError):
+        except (AttackerError, ConfigError):
             return []
 
     @property
@@ -147,7 +147,7 @@ class Cage2(AgainstReds):
 
         try:
             return not in_cyborg(self.opponents, self.network)
-        except (AttackerError, InvalidEnvironmentError):
+        except (AttackerError, ConfigError):
             return False
 
     @property
@@ -195,7 +195,7 @@ class Cage2(AgainstReds):
         return Spaces(n_shown, actions, bits=True, masked=choices.has_masks, entities=entities)
 
     def check(self) -> str | None:
-        """Raise InvalidEnvironmentError if the simulator is not installed, or not as needed.
+        """Raise ConfigError if the simulator is not installed, or not as needed.
 
         Compile the compiled simulator, so that the workers find it on disk. A worker tries the
         user's own red agents. Return None, unless an episode of theirs is not determined by its
@@ -231,7 +231,7 @@ class Cage2(AgainstReds):
         """Play a step against a red agent that sleeps, in a simulator that must be installed. It
         compiles what is not compiled yet.
 
-        Raise InvalidEnvironmentError.
+        Raise ConfigError.
         """
         import numpy as np
 
@@ -246,19 +246,17 @@ class Cage2(AgainstReds):
             envs.step([0], np.zeros(1, np.int64))
         except (AttributeError, ImportError, RuntimeError, ValueError) as error:
             argument = "simulator" if self.family is None else "scenario"
-            raise InvalidEnvironmentError(argument, str(error)) from None
+            raise ConfigError(argument, str(error)) from None
 
     def actor_on_observations(self, actor: Actor, network: Scenario | None = None) -> Actor:
         """Wrap an actor of these envs, so that it plays a network on its bits, and chooses from all
         actions. network: None is the one of the training.
 
-        Raise InvalidEnvironmentError for an actor that sees the true state, and ValueError for one
+        Raise ConfigError for an actor that sees the true state, and ValueError for one
         that cannot play the network.
         """
         if self.observation == "true-state":
-            raise InvalidEnvironmentError(
-                "observation", "true-state is shown by the simulator compiled alone"
-            )
+            raise ConfigError("observation", "true-state is shown by the simulator compiled alone")
         if not self.knows_networks and self.view == Cage2().view:
             return actor
         from workflow_rl.cage2.agent.views import ViewingActor
@@ -312,7 +310,7 @@ class Cage2(AgainstReds):
     def envs_on_bits(self, n_envs: int) -> CompiledEnvs | SerialEnvs:
         """Return `n_envs` envs of one network, which show its bits and take all its actions.
 
-        Raise InvalidEnvironmentError for red agents that only a file names.
+        Raise ConfigError for red agents that only a file names.
         """
         # A worker imports one simulator alone. One call steps all compiled envs.
         if self.steps_together:

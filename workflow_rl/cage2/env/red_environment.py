@@ -14,7 +14,7 @@ from workflow_rl.cage.environment import AgainstBlue
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_ENV_ID, SCENARIO2
-from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.errors import ConfigError
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import Actor
@@ -71,7 +71,7 @@ class Cage2Red(AgainstBlue):
                 for blue in self.weights
             ]
         except ValueError as error:
-            raise InvalidEnvironmentError("blue_agent", str(error)) from None
+            raise ConfigError("blue_agent", str(error)) from None
         return blues[0] if len(blues) == 1 else MixedActor(blues, [*self.weights.values()])
 
     def actor_on_observations(self, actor: Actor) -> Actor:

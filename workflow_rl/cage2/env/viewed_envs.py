@@ -22,8 +22,8 @@ from workflow_rl.environments.env_batch import (
     StepAnswers,
     is_the_envs,
 )
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.errors import ConfigError
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator
@@ -40,9 +40,7 @@ class TrueStateView:
     def __init__(self, envs: EnvBatch) -> None:
         batch = getattr(envs, "batch", None)
         if batch is None:
-            raise InvalidEnvironmentError(
-                "observation", "true-state is shown by the simulator compiled alone"
-            )
+            raise ConfigError("observation", "true-state is shown by the simulator compiled alone")
         self._states: NDArray[Any] = batch.states
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:

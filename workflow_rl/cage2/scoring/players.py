@@ -23,9 +23,9 @@ from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import OBS_SIZE
-from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.episode import EpisodeSpec
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.agent.network_facts import NetworkFacts
@@ -47,7 +47,7 @@ def load_blue(
 
     Names are those of released and of scripted agents. network: what it plays; None: see
     `TrainedBlue`. which, greedy: see `load_saved`. Raises UserError, and
-    InvalidEnvironmentError for a network that the agent does not fit.
+    ConfigError for a network that the agent does not fit.
     """
     from workflow_rl.cage.replay_frame import shown_name
     from workflow_rl.runs.saved_agent import critic_at, saved_path
@@ -102,7 +102,7 @@ def require_fit(
     policy: NumpyPolicy | None = None,
     environment: Environment | None = None,
 ) -> None:
-    """Raise InvalidEnvironmentError, naming the agent, unless it can play a network or a family.
+    """Raise ConfigError, naming the agent, unless it can play a network or a family.
 
     policy, environment: see `require_cage2`; None for a scripted agent.
     """
@@ -113,14 +113,14 @@ def require_fit(
     ):
         return
     if isinstance(played, ScenarioFamily):
-        raise InvalidEnvironmentError(
+        raise ConfigError(
             "scenario", f"{name} plays one scenario, and {played} is a family of them"
         )
     if environment is None:
         return
     trained_in = _trained_on(environment).network
     if not played.is_like(trained_in):
-        raise InvalidEnvironmentError(
+        raise ConfigError(
             "scenario",
             f"{played} has other hosts or actions than {trained_in}, where {name} was trained",
         )
@@ -136,7 +136,7 @@ class TrainedBlue(Blue):
 
     critic: None if there is none. network: what it plays; None: what it was trained in, or a
     network of its family that it has not seen. Making one raises UserError if the policy sees
-    what no evaluation shows, and InvalidEnvironmentError if it does not fit the network.
+    what no evaluation shows, and ConfigError if it does not fit the network.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class FamilyBlue(Blue):
     """A policy that plays UNSEEN networks of a family, which it has not seen.
 
     It acts on rows of the envs that it makes, which show no records: each episode plays another
-    network. Making one raises InvalidEnvironmentError if Blue has other kinds of actions there.
+    network. Making one raises ConfigError if Blue has other kinds of actions there.
     """
 
     def __init__(
@@ -218,7 +218,7 @@ class FamilyBlue(Blue):
             self._known: NetworkFacts | None = facts_for(policy, unseen)
             self._policy = on_networks(policy, self._known, *self._view[:2])
         except ValueError as error:
-            raise InvalidEnvironmentError("scenario", f"{name}: {error}") from None
+            raise ConfigError("scenario", f"{name}: {error}") from None
         self.policy_version = policy.policy_version
 
     def __getstate__(self) -> dict[str, Any]:
@@ -250,16 +250,16 @@ def actor_on_bits(
     policy: NumpyPolicy, environment: Environment, network: Scenario, name: str
 ) -> Actor:
     """Return what plays a network on its bits. Raises UserError if the policy sees what no
-    evaluation shows, and InvalidEnvironmentError if it does not fit the network."""
+    evaluation shows, and ConfigError if it does not fit the network."""
 
     if not isinstance(environment, Cage2):
         return environment.actor_on_observations(policy)
     try:
         actor = environment.actor_on_observations(policy, network)
-    except InvalidEnvironmentError as error:
-        raise UserError(f"{name}: {error}, which no evaluation shows") from None
+    except ConfigError as error:
+        raise UserError(f"{name}: {error.message}, which no evaluation shows") from None
     except ValueError as error:
-        raise InvalidEnvironmentError("scenario", f"{name}: {error}") from None
+        raise ConfigError("scenario", f"{name}: {error}") from None
     if environment.observation in ("belief", "evidence") and network.is_scenario2:
         _compile_beliefs(actor)
     return actor

@@ -20,7 +20,7 @@ from workflow_rl.cage2.scoring.players import load_blue
 from workflow_rl.cage2.scoring.recording import record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg, replay_page
 from workflow_rl.environments.challenge import Replay
-from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.errors import ConfigError
 
 MOST_STEPS = 1000
 """Largest number of steps on a page, whose size grows with them."""
@@ -71,7 +71,7 @@ class Cage2Replays:
             if not environment.foreign:
                 raise
             problem = f"the episode against {red_agent} failed: {in_one_line(error)}"
-            raise InvalidEnvironmentError("red_agent", problem) from error
+            raise ConfigError("red_agent", problem) from error
         lines = [
             f"{recording.agent} against {recording.opponent}, {len(recording.steps)} steps: "
             f"return {recording.episode_return:.1f}"
@@ -83,16 +83,16 @@ class Cage2Replays:
 
 
 def _network_of(agents: Sequence[Blue], settings: ReplaySettings) -> Scenario:
-    """Return what is played. Raises InvalidEnvironmentError for what cannot be."""
+    """Return what is played. Raises ConfigError for what cannot be."""
     learned = (blue.network for blue in agents if blue.choice != "scripted")
     network: Scenario | ScenarioFamily = next(learned, agents[0].network)
     if settings.scenario is not None:
         network = played_of(settings.scenario)
     if isinstance(network, ScenarioFamily):
-        raise InvalidEnvironmentError(
+        raise ConfigError(
             "scenario", f"{network} is a family: a page shows one network, so give a scenario"
         )
     reds = None if settings.red_agent is None else REDS.read(settings.red_agent)
     if reds is not None and (problem := problem_of_reds(network, reds)) is not None:
-        raise InvalidEnvironmentError("red_agent", problem)
+        raise ConfigError("red_agent", problem)
     return network

@@ -30,8 +30,7 @@ from workflow_rl.cage2.scoring.players import load_blue
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage2.scoring.recording import record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg, replay_page
-from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.output_files import make_folder, write_text
 from workflow_rl.progress_bar import Progress
 from workflow_rl.reporting.pages import escaped, folded, image, listing, number, table
@@ -223,7 +222,7 @@ def _play_checkpoint(path: Path, reds: Sequence[str], is_best: bool) -> Played:
         able = [red for red in reds if refusals(blue.network).get(red) is None]
         n = EPISODES if is_best else EPISODES_ON_THE_WAY
         return Played(label, path, blue.network, _episodes(blue, n, able))
-    except (RuntimeError, InvalidEnvironmentError) as error:  # As where CybORG itself would fail.
+    except (RuntimeError, ConfigError) as error:  # As where CybORG itself would fail.
         raise UserError(f"{path} cannot be played: {error.__cause__ or error}") from error
 
 

@@ -28,7 +28,8 @@ from workflow_rl.cage2.scoring.players import (
 )
 from workflow_rl.cage2.scoring.protocol import evaluate_blue
 from workflow_rl.cage2.scoring.scores import ProtocolScores, official_text
-from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.environments.environment import Environment
+from workflow_rl.errors import ConfigError
 from workflow_rl.output_files import write_text
 
 Steps = Annotated[int, Field(ge=1, le=MAX_STEPS)]
@@ -77,10 +78,10 @@ class Cage2Scoring:
     def settings_for(self, args: Mapping[str, Any]) -> ProtocolSettings:
         """Return the settings that score an agent by the challenge's protocol.
 
-        Raises InvalidEnvironmentError for an agent that sees the true state.
+        Raises ConfigError for an agent that sees the true state.
         """
         if args["observation"] == "true-state":
-            raise InvalidEnvironmentError(
+            raise ConfigError(
                 "observation",
                 "true-state is not for agents that are scored: no evaluation shows it",
             )
@@ -114,7 +115,7 @@ class Cage2Scoring:
     ) -> ProtocolScores:
         """Play all cells, and write the result file that the settings ask for, if any.
 
-        Raises InvalidEnvironmentError if the simulator is not installed, UserError if the
+        Raises ConfigError if the simulator is not installed, UserError if the
         agent is not for CAGE-2, and TooManyFailuresError.
         """
         assert isinstance(settings, ProtocolSettings)
@@ -125,7 +126,7 @@ class Cage2Scoring:
             red_agents = able_reds(played_on)
         simulator = settings.simulator
         if isinstance(played_on, ScenarioFamily) and simulator != "compiled":
-            raise InvalidEnvironmentError(
+            raise ConfigError(
                 "simulator", f"{simulator} plays one scenario: for {played_on}, leave it out"
             )
         text = SCENARIO2 if isinstance(played_on, ScenarioFamily) else played_on.text
@@ -160,7 +161,7 @@ def _played(
 ) -> Scenario | ScenarioFamily:
     """Return what an evaluation plays: what is asked for, or else what the agent was trained in.
 
-    Raises InvalidEnvironmentError if a red agent that is asked for cannot play there.
+    Raises ConfigError if a red agent that is asked for cannot play there.
     """
     played: Scenario | ScenarioFamily = Scenario.scenario2()
     if settings.scenario is not None:
@@ -169,7 +170,7 @@ def _played(
         played = environment.family or environment.network
     for red_agent in settings.red_agent if settings.red_agent != RED_AGENTS else ():
         if (problem := problem_of_reds(played, REDS.read(red_agent))) is not None:
-            raise InvalidEnvironmentError("red_agent", problem)
+            raise ConfigError("red_agent", problem)
     return played
 
 
@@ -180,7 +181,7 @@ def _blue(
     settings: ProtocolSettings,
     name: str,
 ) -> Blue:
-    """Return who plays. Raises InvalidEnvironmentError and UserError."""
+    """Return who plays. Raises ConfigError and UserError."""
     if environment is None:
         assert settings.agent is not None
         require_fit(played, name)
@@ -194,7 +195,7 @@ def _blue(
     assert isinstance(environment, Cage2)
     blue = FamilyBlue(name, actor, environment, played)
     if settings.output_dir is not None:
-        raise InvalidEnvironmentError("output_dir", "a result file is about one scenario")
+        raise ConfigError("output_dir", "a result file is about one scenario")
     return blue
 
 
@@ -212,6 +213,6 @@ def _checkable(
     try:
         if not played.is_scenario2:
             Cage2(simulator="cyborg", scenario=played.text).check()
-    except InvalidEnvironmentError as error:
-        return 0, f"No episode was played again: {error}."
+    except ConfigError as error:
+        return 0, f"No episode was played again: {error.message}."
     return settings.check, None

@@ -35,16 +35,16 @@ def released_team(name: str, n_envs: int = 1) -> PolicyTeam:
 def trained_team(actor: Actor | None, environment: Environment) -> TeamMaker:
     """Return what makes a trained team.
 
-    Raises InvalidEnvironmentError if it is no team for CAGE-4, or for what agents see there now.
+    Raises ConfigError if it is no team for CAGE-4, or for what agents see there now.
     """
     from workflow_rl.agents.policies.team_policy import TeamPolicy
     from workflow_rl.cage4.agent.policy_team import PolicyTeam
-    from workflow_rl.environments.environment import InvalidEnvironmentError
+    from workflow_rl.errors import ConfigError
 
     if not isinstance(actor, TeamPolicy):
-        raise InvalidEnvironmentError("env", "the agent is no team for CAGE-4")
+        raise ConfigError("env", "the agent is no team for CAGE-4")
     if actor.parameters.layout != environment.spaces().team:
-        raise InvalidEnvironmentError(
+        raise ConfigError(
             "env",
             "the team does not fit what agents see and do in CAGE-4 now, as one of an earlier "
             "version of the package: train it anew",

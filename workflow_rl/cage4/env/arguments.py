@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from workflow_rl.agents.settings import ConfigError, OneOf, Settings, Share
+from workflow_rl.agents.settings import OneOf, Settings, Share
 from workflow_rl.cage4.agent.messages import MESSAGES
 from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS, SUSPECTING
 from workflow_rl.cage4.env.environment import Cage4
@@ -14,6 +14,7 @@ from workflow_rl.cage4.env.red_environment import Cage4Red
 from workflow_rl.cage4.red.roster import REDS
 from workflow_rl.cage4.scenario.scenario4 import LEAST_STEPS, MOST_OF_SCENARIO, SCENARIOS, Scenario
 from workflow_rl.cage4.scenario.simulator_protocol import SIMULATORS
+from workflow_rl.errors import ConfigError
 
 MOST_STEPS = 10_000
 """The compiled simulator has no room for longer episodes."""

@@ -28,8 +28,8 @@ from workflow_rl.cage4.scenario.scenario4 import (
 )
 from workflow_rl.cage4.scenario.simulator_protocol import Simulator
 from workflow_rl.environments.env_batch import EnvBatch
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
+from workflow_rl.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -108,14 +108,14 @@ class Cage4(AgainstReds, Scenario):
         return Spaces(layout.obs_dim, actions, masked=True, team=layout)
 
     def check(self) -> str | None:
-        """Raise InvalidEnvironmentError if the simulator is not there, or not as needed.
+        """Raise ConfigError if the simulator is not there, or not as needed.
 
         Compile the compiled simulator, so that the workers find it on disk. A worker tries the
         user's own red agents. Return None, unless an episode of theirs is not determined by its
         seed.
         """
         if self.own_rewards and "BlockTrafficZone" in ACTION_SETS[self.actions]:
-            raise InvalidEnvironmentError(
+            raise ConfigError(
                 "own_rewards",
                 f"does not go with actions {self.actions}, which block traffic: no agent's own "
                 "reward shows what a block costs. Choose actions repair",
@@ -127,7 +127,7 @@ class Cage4(AgainstReds, Scenario):
             played = dataclasses.replace(self, red_agent=ASLEEP) if self.reds.foreign else self
             envs = played.make_envs(1)
         except CheckoutError as error:
-            raise InvalidEnvironmentError("simulator", str(error)) from None
+            raise ConfigError("simulator", str(error)) from None
         envs.reset([0], [episode_spec(0, 0, played.variants)])
         envs.step([0], SLEEP[None])
         if not self.foreign:
@@ -139,11 +139,11 @@ class Cage4(AgainstReds, Scenario):
     def actor_on_observations(self, actor: Actor) -> Actor:
         """Return the team as it is, if it plays on the challenge's own observations and actions.
 
-        Raise InvalidEnvironmentError for another team: see `agent.policy_team`.
+        Raise ConfigError for another team: see `agent.policy_team`.
         """
         if (self.observation, self.actions, self.messages) == ("flat", "all", "none"):
             return actor
-        raise InvalidEnvironmentError(
+        raise ConfigError(
             "observation",
             f"the team learned with observation={self.observation}, actions={self.actions} and "
             f"messages={self.messages}: "

@@ -19,8 +19,7 @@ from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.red.red_api import red_layout
 from workflow_rl.cage4.scenario.scenario4 import MAX_STEPS, RED_ENV_ID, Scenario
 from workflow_rl.environments.env_batch import EnvBatch
-from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError, message_of
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def _team(blue_agent: str) -> TeamMaker:
     try:
         saved = load_saved(Path(blue_agent))
         if not isinstance(saved.environment, Cage4):
-            raise InvalidEnvironmentError("env", "the agent is no blue team for CAGE-4")
+            raise ConfigError("env", "the agent is no blue team for CAGE-4")
         return trained_team(saved.policy, saved.environment)
-    except (UserError, InvalidEnvironmentError) as error:
-        raise InvalidEnvironmentError("blue_agent", str(error)) from None
+    except (UserError, ConfigError) as error:
+        raise ConfigError("blue_agent", message_of(error)) from None

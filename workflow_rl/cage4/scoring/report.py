@@ -13,8 +13,7 @@ from workflow_rl.cage4.scenario.scenario4 import AGENTS, MAX_STEPS, RED_AGENTS, 
 from workflow_rl.cage4.scoring.protocol import EvaluatedEpisode, evaluated_episodes
 from workflow_rl.cage4.scoring.recording import ZONE_TITLES
 from workflow_rl.cage4.scoring.replays import Cage4Replays
-from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.progress_bar import Progress
 from workflow_rl.reporting import report_sections
 from workflow_rl.reporting.pages import escaped, listing, number
@@ -50,8 +49,8 @@ def sections(runs: Sequence[Run]) -> list[Section]:
         for run in able:
             try:
                 team = SingleTeam(Cage4Replays().load(run.path, None, None).make(1))
-            except InvalidEnvironmentError as error:
-                raise UserError(f"{run.path} cannot be played: {error}") from None
+            except ConfigError as error:
+                raise UserError(f"{run.path} cannot be played: {error.message}") from None
             maps, commands = "", list[str]()
             for red_agent in ATTACKERS:
                 simulator = make_simulator("compiled", red_agent, STEPS)

@@ -12,7 +12,7 @@ from prettytable import PrettyTable
 from pydantic import BeforeValidator, Field, model_validator
 
 from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.agents.settings import ConfigError, OneOf, Settings
+from workflow_rl.agents.settings import OneOf, Settings
 from workflow_rl.cage.scoring import Check, PlayedTwice, ResultSettings, as_tuple, checked
 from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
@@ -31,6 +31,7 @@ from workflow_rl.cage4.scenario.scenario4 import (
 from workflow_rl.cage4.scoring.leaderboard import KNOWN
 from workflow_rl.cage4.scoring.protocol import Author, TeamScores, play_protocol
 from workflow_rl.environments.environment import Environment
+from workflow_rl.errors import ConfigError
 from workflow_rl.evaluation.intervals import mean_of
 from workflow_rl.text_table import SINGLE_BORDER
 
@@ -237,7 +238,7 @@ class Cage4Scoring:
     ) -> Cage4Scores:
         """Play the episodes, and write the result files that the settings ask for, if any.
 
-        Raises InvalidEnvironmentError if the simulator is not there.
+        Raises ConfigError if the simulator is not there.
         """
         assert isinstance(settings, ProtocolSettings)
         (red_agent,), (steps,) = settings.red_agent, settings.max_steps

@@ -13,6 +13,6 @@ _ACTOR = Path(__file__).parent / "files" / "actor.py"
 
 
 def write_submission(exported: Exported, environment: Environment, folder: Path) -> None:
-    """Fill the folder. Raises InvalidEnvironmentError for an agent that does not fit."""
+    """Fill the folder. Raises ConfigError for an agent that does not fit."""
     more = [f"workflow_rl.workflows.{module}" for module in ACTING]
     export.write_submission(exported, environment, folder, more, _ACTOR)

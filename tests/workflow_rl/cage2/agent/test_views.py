@@ -22,10 +22,9 @@ from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, HOSTS, RED_AGENTS
 from workflow_rl.cage2.scoring.players import load_blue
 from workflow_rl.cage2.scoring.protocol import evaluate_blue
 from workflow_rl.collection.player import play_episodes
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.source import make_environment
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError
 
 BELIEF = Cage2("attackers", 20, "compiled", "belief", "by-host")
 
@@ -44,13 +43,13 @@ def test_spaces() -> None:
 
 @pytest.mark.parametrize("name", ["observation", "actions"])
 def test_unknown_views_are_refused(name: str) -> None:
-    with pytest.raises(InvalidEnvironmentError, match="'none' is not one of") as error:
+    with pytest.raises(ConfigError, match="'none' is not one of") as error:
         make_environment(ENV_ID, {name: "none"})
-    assert error.value.argument == name
+    assert error.value.field_name == name
 
 
 def test_masks_that_belong_to_a_view_cannot_be_ignored() -> None:
-    with pytest.raises(InvalidEnvironmentError, match="asked for masks"):
+    with pytest.raises(ConfigError, match="asked for masks"):
         make_environment(ENV_ID, {"observation": "history"}, masks=False)
 
 
@@ -151,7 +150,7 @@ def test_a_run_with_a_view_is_evaluated_and_loaded(tmp_path: Path) -> None:
 
 
 def test_the_true_state_is_for_the_compiled_simulator_alone() -> None:
-    with pytest.raises(InvalidEnvironmentError, match="compiled"):
+    with pytest.raises(ConfigError, match="compiled"):
         make_environment(ENV_ID, {"observation": "true-state", "simulator": "cyborg"})
     environment = Cage2("attackers", 20, "compiled", "true-state", "by-host")
     specs = [episode_spec(3, number, BELIEF.variants) for number in range(6)]
@@ -161,7 +160,7 @@ def test_the_true_state_is_for_the_compiled_simulator_alone() -> None:
         assert trajectory.obs.max() == 1
         # Who attacks is among what it shows, and the same in every step.
         assert (trajectory.obs.min(axis=0) == 1).any()
-    with pytest.raises(InvalidEnvironmentError, match="compiled alone"):
+    with pytest.raises(ConfigError, match="compiled alone"):
         environment.actor_on_observations(policy_for(environment))
 
 
@@ -204,9 +203,9 @@ def test_an_opening_begins_every_episode(actions: str, n_steps: int) -> None:
 
 def test_openings_that_cannot_be() -> None:
     for opening in (("Sleep", "Run"), ("Sleep",) * 20, "Sleep", 3, None):
-        with pytest.raises(InvalidEnvironmentError) as error:
+        with pytest.raises(ConfigError) as error:
             make_environment(ENV_ID, {"max_steps": 20, "opening": opening})
-        assert error.value.argument == "opening"
+        assert error.value.field_name == "opening"
 
 
 def test_an_opening_is_kept_with_the_run(tmp_path: Path) -> None:

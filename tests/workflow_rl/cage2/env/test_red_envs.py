@@ -23,9 +23,9 @@ from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_ENV_ID
 from workflow_rl.collection.player import play_episode
 from workflow_rl.commands.main import main
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.source import make_environment
+from workflow_rl.errors import ConfigError
 
 SHORT: dict[str, Any] = {"env": RED_ENV_ID, "env_args": {"blue_agent": "react-restore"}}
 
@@ -81,7 +81,7 @@ def test_a_released_name_means_the_released_file(
     environment = Cage2Red(name, named_by_file=True)
     assert environment.foreign == []
     if name == "champion1b":
-        with pytest.raises(InvalidEnvironmentError, match=r"where .*champion1b.* was trained"):
+        with pytest.raises(ConfigError, match=r"where .*champion1b.* was trained"):
             assert environment.opponents
     else:
         assert environment.opponents
@@ -115,17 +115,17 @@ def test_an_attacker_learns_in_a_scenario_and_plays_there_alone(tmp_path: Path) 
     envs = record_envs(Cage2(str(red), 10, scenario=OFFICE.text), 1)
     lost = play_episode(envs, scripted_blue("decoys", OFFICE), SPEC._replace(variant=str(red)))
     assert gained.reward.tolist() == (0.0 - lost.reward).tolist()
-    with pytest.raises(InvalidEnvironmentError, match="which has other hosts than scenario2"):
+    with pytest.raises(ConfigError, match="which has other hosts than scenario2"):
         make_environment(ENV_ID, {"red_agent": str(red)}).check()
     config = config.changed(env_args={**args, "scenario": "scenario1b"})
     train(config, of_cage1 := tmp_path / "of-cage-1")
-    with pytest.raises(InvalidEnvironmentError, match="which has other rules than scenario2"):
+    with pytest.raises(ConfigError, match="which has other rules than scenario2"):
         make_environment(ENV_ID, {"red_agent": str(of_cage1)}).check()
 
 
 def test_an_agent_that_is_not_there_is_named() -> None:
     environment = make_environment(RED_ENV_ID, {"blue_agent": "nobody"})
-    with pytest.raises(InvalidEnvironmentError, match="nor a released agent of this name"):
+    with pytest.raises(ConfigError, match="nor a released agent of this name"):
         environment.check()
     asked = ["train-async", "--env", RED_ENV_ID, "--blue-agent", "nobody", "--total-episodes", "1"]
     result = CliRunner().invoke(main, asked)

@@ -7,9 +7,9 @@ import pytest
 from workflow_rl.cage2.env.red_environment import Cage2Red
 from workflow_rl.cage2.guest import Cage2Guest
 from workflow_rl.collection.player import play_episode
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.source import make_environment
+from workflow_rl.errors import ConfigError
 from workflow_rl.studies.duel import actor_for_side
 
 
@@ -61,6 +61,6 @@ def test_an_episode_of_red_meets_one_of_several_blues():
 
 def test_what_is_no_blue_is_told():
     for blue in ("champion=x", "nobody=1,sleep=2"):
-        with pytest.raises(InvalidEnvironmentError) as error:
+        with pytest.raises(ConfigError) as error:
             Cage2Red(blue).opponents  # noqa: B018
-        assert error.value.argument == "blue_agent"
+        assert error.value.field_name == "blue_agent"

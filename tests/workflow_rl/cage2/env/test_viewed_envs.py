@@ -21,8 +21,8 @@ from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
 from workflow_rl.cage2.scoring.players import load_blue
 from workflow_rl.collection.player import play_episode
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.loop import train_policy
 
@@ -101,7 +101,7 @@ def test_agents_of_other_scenarios_teach_where_they_can_play(
     ],
 )
 def test_who_cannot_play_there_says_why(teacher: str, scenario: str, why: str) -> None:
-    with pytest.raises(InvalidEnvironmentError, match=why):
+    with pytest.raises(ConfigError, match=why):
         Cage2Guest().teaching(teacher, Cage2(RED, STEPS, "compiled", scenario=scenario))
 
 

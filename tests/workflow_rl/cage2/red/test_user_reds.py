@@ -31,12 +31,12 @@ from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.cage4.scenario.scenario4 import RED_ENV_ID as CAGE4_RED_ENV_ID
 from workflow_rl.collection import try_in_worker
 from workflow_rl.commands.main import main
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.named_by_file import require_named
 from workflow_rl.environments.source import make_environment
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
-from workflow_rl.runs.config import ConfigError, TrainConfig
+from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.loop import train_policy
 from workflow_rl.runs.resume import resumed_plan
 from workflow_rl.runs.saved_agent import load_player
@@ -193,9 +193,9 @@ def test_what_is_wrong_with_a_red_agent_is_said_before_a_run() -> None:
         "tests.own_reds:Nobody": "tests.own_reds defines no Nobody",
         "runs/nowhere": "runs/nowhere: there is no such folder or policy file",
     }.items():
-        with pytest.raises(InvalidEnvironmentError, match=message) as caught:
+        with pytest.raises(ConfigError, match=message) as caught:
             Cage2(red_agent).check()
-        assert caught.value.argument == "red_agent"
+        assert caught.value.field_name == "red_agent"
     assert "DrawsElsewhere with one seed differ" in str(
         Cage2("tests.own_reds:DrawsElsewhere").check()
     )
@@ -229,7 +229,7 @@ def test_what_only_a_file_names_is_not_imported(stranger: str) -> None:
     args = {"red_agent": stranger}
     refused = make_environment(ENV_ID, args, named_by_file=True)
     for refusing in (lambda: refused.make_envs(1), lambda: require_named(refused)):
-        with pytest.raises(InvalidEnvironmentError, match=r"red_agent strange_red:Rest.*--trust"):
+        with pytest.raises(ConfigError, match=r"red_agent strange_red:Rest.*--trust"):
             refusing()
     assert "strange_red" not in sys.modules
     make_environment(ENV_ID, args).make_envs(1)
@@ -245,7 +245,7 @@ def test_a_blue_agent_that_only_a_file_names_is_not_read(stranger: str, env_id: 
         environment.check,
         lambda: require_named(environment),
     ):
-        with pytest.raises(InvalidEnvironmentError, match="only the file names runs/blue, a file"):
+        with pytest.raises(ConfigError, match="only the file names runs/blue, a file"):
             refusing()
     require_named(make_environment(env_id, args))
     for known in ("champion", "sleep"):
@@ -313,7 +313,7 @@ def test_an_agent_is_scored_without_the_red_agent_that_it_learned_against(
     _, environment = load_player(tmp_path / "run")
     assert environment.variants == (stranger,)
     assert api.evaluate(tmp_path / "run", 1, red_agent="B_lineAgent", max_steps=5).mean <= 0
-    with pytest.raises(InvalidEnvironmentError, match="only the file names"):
+    with pytest.raises(ConfigError, match="only the file names"):
         require_named(environment)
     assert "strange_red" not in sys.modules
 

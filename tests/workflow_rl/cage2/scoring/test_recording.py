@@ -38,9 +38,8 @@ from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_blue
 from workflow_rl.cage2.scoring.recording import Recording, record_episode
 from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg
 from workflow_rl.cage2.scoring.scores import step_actions
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.source import make_environment
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.export import write_policy
@@ -176,7 +175,7 @@ def test_a_policy_of_a_family_is_shown_in_networks_that_it_never_saw(
         assert len(decisions) == STEPS
         named = {name for decision in decisions for name, _ in decision.probabilities}
         assert named <= {*network.action_names}
-    with pytest.raises(InvalidEnvironmentError, match="other hosts or actions"):
+    with pytest.raises(ConfigError, match="other hosts or actions"):
         load_blue(Path("champion")).into(office)
 
 

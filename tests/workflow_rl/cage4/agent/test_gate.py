@@ -9,7 +9,6 @@ import pytest
 
 from tests.workflow_rl.cage4.agent.raw_records import ALL_HOSTS, USER, raw_record
 from workflow_rl.agents.policies.team_policy import TeamParameters, load_policy_or_team
-from workflow_rl.agents.settings import ConfigError
 from workflow_rl.cage4.agent.belief import Belief
 from workflow_rl.cage4.agent.gate import MAILS, MOST_APART, SPAN, Gate
 from workflow_rl.cage4.agent.raw_record import NUMBERS
@@ -18,6 +17,7 @@ from workflow_rl.cage4.agent.views import SLEEP, ViewRows
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage4.env.arguments import Cage4Arguments
 from workflow_rl.cage4.scenario.scenario4 import ACTIONS, AGENT_HOSTS, N_OBS
+from workflow_rl.errors import ConfigError
 
 FREE = np.zeros((1, 5), np.int64)
 GOES_ON = np.zeros(1, np.bool_)

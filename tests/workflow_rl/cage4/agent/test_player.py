@@ -10,8 +10,7 @@ from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.scenario.scenario4 import ENV_ID, RED_AGENTS
 from workflow_rl.commands.main import main
-from workflow_rl.environments.environment import InvalidEnvironmentError
-from workflow_rl.errors import ObservationError
+from workflow_rl.errors import ConfigError, ObservationError
 
 
 @pytest.mark.parametrize(
@@ -48,7 +47,7 @@ def test_what_a_team_lacks_is_named() -> None:
     del observations["blue_agent_3"]
     with pytest.raises(ObservationError, match="'blue_agent_3' is missing"):
         team.act(observations, infos)
-    with pytest.raises(InvalidEnvironmentError, match="'CAGE4': choose one of"):
+    with pytest.raises(ConfigError, match="'CAGE4': choose one of"):
         load_agent("rules", env="CAGE4")
 
 

@@ -17,9 +17,9 @@ from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.red_environment import Cage4Red
 from workflow_rl.cage4.red.red_api import FIRST_RED_CHOICE, red_layout
 from workflow_rl.cage4.scenario.scenario4 import FROM_OUTSIDE, RED_ENV_ID
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.source import make_environment
+from workflow_rl.errors import ConfigError
 
 LAYOUT = red_layout()
 
@@ -86,6 +86,6 @@ def test_a_trained_blue_is_a_file(tmp_path: Path) -> None:
 
 def test_an_unknown_blue_is_named() -> None:
     environment = make_environment(RED_ENV_ID, {"blue_agent": "nobody"})
-    with pytest.raises(InvalidEnvironmentError, match="nobody") as error:
+    with pytest.raises(ConfigError, match="nobody") as error:
         environment.check()
-    assert error.value.argument == "blue_agent"
+    assert error.value.field_name == "blue_agent"

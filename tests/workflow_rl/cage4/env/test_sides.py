@@ -14,9 +14,9 @@ from workflow_rl.cage4.env.red_environment import Cage4Red
 from workflow_rl.cage4.guest import Cage4Guest
 from workflow_rl.cage4.scenario.scenario4 import ENV_ID
 from workflow_rl.collection.player import play_episode
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.source import make_environment
+from workflow_rl.errors import ConfigError
 from workflow_rl.studies.duel import actor_for_side
 from workflow_rl.studies.exploit import attack
 
@@ -38,7 +38,7 @@ def test_both_sides_play_in_the_scenario_that_is_asked_for() -> None:
     envs = make_environment(sides["Red"].env, sides["Red"].args).make_envs(1)
     envs.reset([0], [EpisodeSpec(0, "", 0, 0)])
     assert envs._simulator.states["scenario"]["users"] == 3  # type: ignore[attr-defined]
-    with pytest.raises(InvalidEnvironmentError, match="both sides of a duel play in one"):
+    with pytest.raises(ConfigError, match="both sides of a duel play in one"):
         GUEST.sides(args(scenarios=("challenge", "more-phishing")))
 
 

@@ -25,9 +25,9 @@ from workflow_rl.cage4.env.team_envs import SerialNetworks, TeamEnvs
 from workflow_rl.cage4.scenario.scenario4 import ACTIONS, N_ACTIONS, SCENARIOS
 from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.env_batch import EnvBatch, EpisodeError
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 from workflow_rl.environments.source import make_environment
+from workflow_rl.errors import ConfigError
 
 RESTORE = 33
 N_MASKS = sum(N_ACTIONS)
@@ -232,37 +232,37 @@ def test_an_error_names_its_episode() -> None:
 
 def test_cyborg_needs_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORKFLOW_RL_CYBORG4", raising=False)
-    with pytest.raises(InvalidEnvironmentError, match=r"git clone.*--cyborg4") as error:
+    with pytest.raises(ConfigError, match=r"git clone.*--cyborg4") as error:
         Cage4(simulator="cyborg").check()
-    assert error.value.argument == "simulator"
+    assert error.value.field_name == "simulator"
 
 
 @pytest.mark.parametrize("args", [{"max_steps": 2}, {"max_steps": MOST_STEPS + 1}, {"actions": ""}])
 def test_arguments_are_checked(args: dict[str, object]) -> None:
-    with pytest.raises(InvalidEnvironmentError) as error:
+    with pytest.raises(ConfigError) as error:
         make_environment("workflow_rl/CAGE4-v0", args)
-    assert error.value.argument == next(iter(args))
+    assert error.value.field_name == next(iter(args))
 
 
 def test_a_scenario_has_a_name_or_values() -> None:
     asked = {"scenarios": ["more-phishing"], "phishing_rate": 0.5}
-    with pytest.raises(InvalidEnvironmentError, match=r"leave out phishing rate 0\.5") as error:
+    with pytest.raises(ConfigError, match=r"leave out phishing rate 0\.5") as error:
         make_environment("workflow_rl/CAGE4-v0", asked)
-    assert error.value.argument == "scenarios"
+    assert error.value.field_name == "scenarios"
 
 
 def test_own_rewards_need_the_compiled_simulator() -> None:
-    with pytest.raises(InvalidEnvironmentError, match="needs the simulator compiled") as error:
+    with pytest.raises(ConfigError, match="needs the simulator compiled") as error:
         make_environment("workflow_rl/CAGE4-v0", {"own_rewards": True, "simulator": "cyborg"})
-    assert error.value.argument == "own_rewards"
+    assert error.value.field_name == "own_rewards"
 
 
 def test_own_rewards_do_not_go_with_actions_that_block() -> None:
     """What is trained is refused; what was trained before can still be read."""
     asked = {"own_rewards": True, "actions": "all"}
-    with pytest.raises(InvalidEnvironmentError, match=r"actions all, .* repair") as error:
+    with pytest.raises(ConfigError, match=r"actions all, .* repair") as error:
         make_environment("workflow_rl/CAGE4-v0", asked).check()
-    assert error.value.argument == "own_rewards"
+    assert error.value.field_name == "own_rewards"
     make_environment("workflow_rl/CAGE4-v0", {**asked, "actions": "repair"}).check()
 
 

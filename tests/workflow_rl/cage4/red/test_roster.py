@@ -21,10 +21,10 @@ from workflow_rl.cage4.red.roster import OneTeam, load_reds
 from workflow_rl.cage4.scenario.scenario4 import AGENTS, ENV_ID
 from workflow_rl.cage4.scenario.simulator_protocol import StepResult
 from workflow_rl.commands.main import main
-from workflow_rl.environments.environment import InvalidEnvironmentError
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 from workflow_rl.environments.named_by_file import require_named
 from workflow_rl.environments.source import make_environment
+from workflow_rl.errors import ConfigError
 
 STEPS = 60
 
@@ -150,5 +150,5 @@ def test_what_is_no_red_team_is_told(reds: str, told: str) -> None:
 def test_a_red_team_that_only_a_file_names_is_not_read(red: str) -> None:
     environment = make_environment(ENV_ID, {"red_agent": red}, named_by_file=True)
     for refusing in (lambda: environment.make_envs(1), lambda: require_named(environment)):
-        with pytest.raises(InvalidEnvironmentError, match="only the file names"):
+        with pytest.raises(ConfigError, match="only the file names"):
             refusing()

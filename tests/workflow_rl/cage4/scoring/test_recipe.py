@@ -14,13 +14,13 @@ from click.testing import CliRunner
 
 from tests.workflow_rl.cage4.small_champion import small_preset
 from workflow_rl.agents.policies.team_policy import TeamParameters, load_policy_or_team
-from workflow_rl.agents.settings import ConfigError
 from workflow_rl.cage.recipe import AGENT_FILE
 from workflow_rl.cage4.guest import Cage4Guest
 from workflow_rl.cage4.scenario.scenario4 import ENV_ID
 from workflow_rl.cage4.scoring import selection
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.commands.main import main
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.run_record import weights_digest

@@ -10,7 +10,7 @@ from workflow_rl.cage4.agent.trained_teams import RELEASED, trained_team
 from workflow_rl.cage4.cyborg.checkout import VARIABLE
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.scoring.scoring import Cage4Scoring, ProtocolSettings
-from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.errors import ConfigError
 
 
 def test_what_is_no_team_for_the_environment_is_refused() -> None:
@@ -18,9 +18,9 @@ def test_what_is_no_team_for_the_environment_is_refused() -> None:
     assert isinstance(team, TeamParameters)
     actor, args = team.actor(greedy=True), about["env_args"]
     assert trained_team(actor, Cage4(**args))
-    with pytest.raises(InvalidEnvironmentError, match="see and do in CAGE-4 now"):
+    with pytest.raises(ConfigError, match="see and do in CAGE-4 now"):
         trained_team(actor, Cage4(**{**args, "observation": "flat", "actions": "all"}))
-    with pytest.raises(InvalidEnvironmentError, match="the agent is no team for CAGE-4"):
+    with pytest.raises(ConfigError, match="the agent is no team for CAGE-4"):
         trained_team(None, Cage4(**args))
 
 

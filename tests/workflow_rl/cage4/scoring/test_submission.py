@@ -21,7 +21,7 @@ from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.scoring.protocol import Author, play_protocol
 from workflow_rl.cage4.scoring.submission.export import write_submission
 from workflow_rl.commands.main import main
-from workflow_rl.environments.environment import InvalidEnvironmentError
+from workflow_rl.errors import ConfigError
 
 pytestmark = pytest.mark.system
 
@@ -170,7 +170,7 @@ def test_submissions_of_one_process_play_their_own_teams(tmp_path: Path) -> None
 
 def test_what_cannot_be_handed_in(tmp_path: Path) -> None:
     team = random_team(Cage4()).parameters
-    with pytest.raises(InvalidEnvironmentError, match="500 steps"):
+    with pytest.raises(ConfigError, match="500 steps"):
         write_submission(team, Cage4(max_steps=100), tmp_path / "submission")
-    with pytest.raises(InvalidEnvironmentError, match="sleep is none of rules"):
+    with pytest.raises(ConfigError, match="sleep is none of rules"):
         write_submission("sleep", Cage4(), tmp_path / "submission")

@@ -12,7 +12,8 @@ from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.environments.challenge import Exported
-from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.environments.environment import Environment
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.submission_files import needs_of, write_handed_in
 
 ACTING = (
@@ -48,28 +49,28 @@ def write_submission(
     more: Sequence[str] = (),
     actor: Path = _FILES / "actor.py",
 ) -> None:
-    """Fill the folder. Raises InvalidEnvironmentError for an agent that no challenge can play.
+    """Fill the folder. Raises ConfigError for an agent that no challenge can play.
 
     more: modules beside ACTING that act. actor: the file that says what acts with the policy.
     """
     if not isinstance(exported, PolicyParameters):
-        raise InvalidEnvironmentError("env", f"{exported} is no trained agent")
+        raise ConfigError("env", f"{exported} is no trained agent")
     assert isinstance(environment, Cage2)
     policy = exported
     if environment.args["observation"] == "true-state":
-        raise InvalidEnvironmentError("observation", "it sees the true state, which Blue does not")
+        raise ConfigError("observation", "it sees the true state, which Blue does not")
     network = environment.network
     if environment.family is not None:
         network = Scenario.scenario2()  # The challenge plays no families.
         try:
             policy = environment.policy_for(network, policy.player()).parameters
         except ValueError as error:
-            raise InvalidEnvironmentError("scenario", str(error)) from None
+            raise ConfigError("scenario", str(error)) from None
     else:
         spaces, n_inputs = environment.spaces(), policy.described().n_inputs
         fits = n_inputs, policy.distribution, policy.masked
         if fits != (spaces.obs_dim, spaces.distribution, spaces.masked):
-            raise InvalidEnvironmentError(
+            raise ConfigError(
                 "observation", f"the policy sees {n_inputs} numbers instead of {spaces.obs_dim}"
             )
     about = {

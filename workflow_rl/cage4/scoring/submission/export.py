@@ -9,7 +9,8 @@ from workflow_rl.cage4.agent.trained_teams import RELEASED
 from workflow_rl.cage4.cyborg.checkout import COMMIT
 from workflow_rl.cage4.scenario.scenario4 import MAX_STEPS
 from workflow_rl.environments.challenge import Exported
-from workflow_rl.environments.environment import Environment, InvalidEnvironmentError
+from workflow_rl.environments.environment import Environment
+from workflow_rl.errors import ConfigError
 from workflow_rl.runs.submission_files import needs_of, write_handed_in
 
 ACTING = (
@@ -36,19 +37,15 @@ _FILES = Path(__file__).parent / "files"
 def write_submission(exported: Exported, environment: Environment, folder: Path) -> None:
     """Fill the folder. exported: a team's parameters, RULES, or the name of a released team.
 
-    Raises InvalidEnvironmentError for a team that the challenge cannot play.
+    Raises ConfigError for a team that the challenge cannot play.
     """
     if isinstance(exported, TeamParameters):
         if exported.layout != environment.spaces().team:
-            raise InvalidEnvironmentError("observation", "the team sees something else today")
+            raise ConfigError("observation", "the team sees something else today")
         if environment.args["max_steps"] != MAX_STEPS:
-            raise InvalidEnvironmentError(
-                "max_steps", f"the challenge's episodes have {MAX_STEPS} steps"
-            )
+            raise ConfigError("max_steps", f"the challenge's episodes have {MAX_STEPS} steps")
     elif exported not in (RULES, *RELEASED):
-        raise InvalidEnvironmentError(
-            "env", f"{exported} is none of {', '.join((RULES, *RELEASED))}"
-        )
+        raise ConfigError("env", f"{exported} is none of {', '.join((RULES, *RELEASED))}")
     made_of = "rules" if exported == RULES else "policies"
     files: dict[str, Path | str] = {
         "acting_make_team.py": _FILES / f"{made_of}.py",

@@ -132,8 +132,14 @@ def packed(policy: PolicyParameters) -> tuple[dict[str, Any], dict[str, Any]]:
     return settings, arrays
 
 
-def unpacked(settings: Mapping[str, Any], arrays: Mapping[str, Any]) -> PolicyParameters:
-    """Return the policy of its settings and arrays. Raises UserError, and anything else."""
+def unpacked(
+    settings: Mapping[str, Any], arrays: Mapping[str, Any], may_be_own: bool = False
+) -> PolicyParameters:
+    """Return the policy of its settings and arrays. Raises UserError, and anything else.
+
+    may_be_own: whether the network may be a class of the user's. What such a class makes of the
+    arrays is not checked: the class may not be imported yet.
+    """
     # At most as many as there are arrays: the file may say any number.
     layers = range(settings["layers"])[: len(arrays)]
     given = [name for name in _OPTIONAL if name in arrays]
@@ -152,7 +158,11 @@ def unpacked(settings: Mapping[str, Any], arrays: Mapping[str, Any]) -> PolicyPa
         n_further=settings.get("n_further", 0),
         sampled=settings.get("sampled", False),
     )
-    if not _fits_together(policy):
+    if not (type(policy.masked) is type(policy.sampled) is bool and type(policy.n_further) is int):
+        raise ValueError("its settings are of other types")
+    if ":" in policy.network and may_be_own:
+        return policy
+    if ":" in policy.network or not _fits_together(policy):
         raise UserError("its layers do not fit together")
     return policy
 
@@ -165,11 +175,7 @@ def _fits_together(policy: PolicyParameters) -> bool:
     log_std = [] if policy.log_std is None else [policy.log_std]
     arrays = [*policy.weights, *policy.biases, *normalising, *log_std]
     return (
-        ":" not in policy.network  # A class of the user's is in checkpoints alone: it needs torch.
-        and network.fits(policy.layers)
-        and type(policy.masked) is bool
-        and type(policy.n_further) is int
-        and type(policy.sampled) is bool
+        network.fits(policy.layers)
         and policy.n_further >= 0
         and (distribution.takes_masks or not policy.masked)
         and type(distribution.n_outputs) is int

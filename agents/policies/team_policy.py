@@ -126,26 +126,39 @@ class TeamPolicy:
 
 
 def save_team(file: Path | IO[bytes], team: TeamParameters, about: Mapping[str, Any]) -> None:
+    """Write a team as a sealed .npz file: see `policy_file.save_policy`."""
+    save_file(file, *packed_policies(team), about)
+
+
+def packed_policies(
+    parameters: PolicyParameters | TeamParameters,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the settings of a policy or a team, which are plain, and its arrays."""
+    if isinstance(parameters, PolicyParameters):
+        return packed(parameters)
     members: dict[str, Any] = {}
     arrays: dict[str, Any] = {}
-    for n, (name, policy) in enumerate(team.parameters.items()):
+    for n, (name, policy) in enumerate(parameters.parameters.items()):
         members[name], of_member = packed(policy)
         arrays |= {f"{n}_{array}": values for array, values in of_member.items()}
-    policies = {name: list(of) for name, of in team.policies.items()}
-    settings = {"team": team.layout.to_plain(), "policies": policies, "members": members}
-    save_file(file, settings, arrays, about)
+    policies = {name: list(of) for name, of in parameters.policies.items()}
+    layout = parameters.layout.to_plain()
+    return {"team": layout, "policies": policies, "members": members}, arrays
 
 
 def load_policy_or_team(
     path: str | os.PathLike[str], content: bytes | None = None
 ) -> tuple[PolicyParameters | TeamParameters, dict[str, Any]]:
     """Return the policy or the team of a file: see `policy_file.load_policy`."""
-    return load_file(path, _parsed, content)
+    return load_file(path, unpacked_policies, content)
 
 
-def _parsed(settings: dict[str, Any], arrays: dict[str, Any]) -> PolicyParameters | TeamParameters:
+def unpacked_policies(
+    settings: Mapping[str, Any], arrays: Mapping[str, Any], may_be_own: bool = False
+) -> PolicyParameters | TeamParameters:
+    """Return the policy or the team of its settings and arrays: see `policy_file.unpacked`."""
     if "team" not in settings:
-        return unpacked(settings, arrays)
+        return unpacked(settings, arrays, may_be_own)
     members: dict[str, PolicyParameters] = {}
     n_arrays = 0
     for n, (name, member) in enumerate(settings["members"].items()):
@@ -154,10 +167,11 @@ def _parsed(settings: dict[str, Any], arrays: dict[str, Any]) -> PolicyParameter
             for array, values in arrays.items()
             if array.startswith(f"{n}_")
         }
-        members[name] = unpacked(member, of_member)
+        members[name] = unpacked(member, of_member, may_be_own)
         n_arrays += len(of_member)
     policies = {name: tuple(of) for name, of in settings["policies"].items()}
     team = TeamParameters(team_layout(settings["team"]), policies, members)
-    if n_arrays != len(arrays) or not team.fits():
+    is_known = not any(":" in member.network for member in members.values())
+    if n_arrays != len(arrays) or (is_known and not team.fits()):
         raise UserError("its members are of another team")
     return team

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from workflow_rl.agents.algorithm import Algorithm
-from workflow_rl.agents.policies.distributions import Actions, Distribution
-from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
+from workflow_rl.agents.policies.distributions import Actions
+from workflow_rl.agents.policies.numpy_policy import Parameters
 from workflow_rl.agents.settings import Settings
 from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.environments.named_by_file import is_plain, texts_in
@@ -34,10 +34,9 @@ from workflow_rl.runs.saved_config import (
 from workflow_rl.version import __version__
 
 if TYPE_CHECKING:
-    from workflow_rl.agents.policies.team_policy import TeamParameters
     from workflow_rl.runs.replay_files import Part
 
-FORMAT = 3
+FORMAT = 4
 MEMORY_FOLDER = "memory"
 """The steps that an agent remembers, beside the latest checkpoint."""
 _PARTS = ("format", "config", "agent", "training", "policies", "run_id", "memory")
@@ -233,7 +232,6 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint of this package. Raises UserError."""
-    from workflow_rl.agents.policy_from_checkpoint import saved_distribution
 
     if not path.is_file():
         earlier = path.with_suffix(".pt")
@@ -255,9 +253,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
             )
         require_same_fields(content, _PARTS)
         training = TrainingState.from_dict(content["training"])
-        distribution = saved_distribution(content["agent"]) if content["policies"] else None
         config, agent = dict(content["config"]), dict(content["agent"])
-        begun = [_begun_batch(values, distribution, config) for values in content["policies"]]
+        begun = [_begun_batch(values, config) for values in content["policies"]]
         memory = None
         if content["memory"] is not None:
             from workflow_rl.runs.replay_files import parts_of  # Few agents remember anything.
@@ -375,76 +372,31 @@ def checkpoint_path(run_or_checkpoint: Path, which: str | None = None) -> Path:
 
 def _plain_batch(batch: BegunBatch) -> dict[str, Any]:
     """Return a batch that is being collected as tensors and plain values."""
+    # Few checkpoints have such a batch.
+    from workflow_rl.agents.policies.team_policy import packed_policies
+
+    settings, arrays = packed_policies(batch.policy.parameters)
     return {
-        **_plain_parameters(batch.policy.parameters),
+        "settings": settings,
+        "arrays": {name: torch.from_numpy(array) for name, array in arrays.items()},
         "policy_version": batch.policy.policy_version,
         "share": None if batch.share is None else list(batch.share),
     }
 
 
-def _plain_parameters(parameters: Parameters) -> dict[str, Any]:
-    if not isinstance(parameters, PolicyParameters):
-        team: TeamParameters = parameters  # type: ignore[assignment]
-        return {
-            "team": team.layout.to_plain(),
-            "agents_of": {name: list(of) for name, of in team.policies.items()},
-            "members": {name: _plain_parameters(of) for name, of in team.parameters.items()},
-        }
-    arrays = {"log_std": parameters.log_std}
-    arrays |= {"obs_mean": parameters.obs_mean, "obs_scale": parameters.obs_scale}
-    return {
-        "weights": [torch.from_numpy(weight) for weight in parameters.weights],
-        "biases": [torch.from_numpy(bias) for bias in parameters.biases],
-        "activation": parameters.activation,
-        "network": parameters.network,
-        "network_args": dict(parameters.network_args),
-        "masked": parameters.masked,
-        "n_further": parameters.n_further,
-        **{name: torch.from_numpy(a) for name, a in arrays.items() if a is not None},
-    }
+def _begun_batch(values: Any, config: Mapping[str, Any]) -> BegunBatch:
+    """Return the batch that `_plain_batch` gave.
 
-
-def _begun_batch(values: Any, distribution: Distribution | None, config: Any) -> BegunBatch:
-    """Return the batch that `_plain_batch` gave. distribution: of the run's actions.
-
-    Raises LookupError, TypeError, AttributeError or ValueError for what never was a batch.
+    config: of the run. Raises UserError, and anything else for what never was a batch.
     """
-    share, parameters = values["share"], _parameters(values, distribution)
+    from workflow_rl.agents.policies.team_policy import unpacked_policies
+
+    share = values["share"]
+    arrays = {name: tensor.numpy() for name, tensor in values["arrays"].items()}
+    parameters = unpacked_policies(values["settings"], arrays, may_be_own=True)
     named = {*texts_in(config["settings"])}
     for member in getattr(parameters, "parameters", {"": parameters}).values():
         # The config alone is signed: it names the files that a class of the user's gets.
         if ":" in member.network and not is_plain([*{*texts_in(member.network_args)} - named]):
             raise UserError(f"only a batch in it gives {member.network} the name of a file")
     return BegunBatch(parameters.actor(values["policy_version"]), share and Share._make(share))
-
-
-def _parameters(values: dict[str, Any], distribution: Distribution | None) -> Parameters:
-    if "team" in values:
-        from workflow_rl.agents.policies.team_policy import TeamParameters
-        from workflow_rl.agents.team import team_layout
-
-        layout = team_layout(values["team"])
-        agents_of = {name: tuple(of) for name, of in values["agents_of"].items()}
-        members = {
-            name: _of_one_policy(member, layout.distributions[agents_of[name][0]])
-            for name, member in values["members"].items()
-        }
-        return TeamParameters(layout, agents_of, members)
-    return _of_one_policy(values, distribution)
-
-
-def _of_one_policy(values: dict[str, Any], distribution: Distribution | None) -> PolicyParameters:
-    from workflow_rl.agents.policy_from_checkpoint import saved_flag, saved_further
-
-    optional = ("log_std", "obs_mean", "obs_scale")
-    return PolicyParameters(
-        tuple(weight.numpy() for weight in values["weights"]),
-        tuple(bias.numpy() for bias in values["biases"]),
-        values["activation"],
-        **{name: values[name].numpy() for name in optional if name in values},
-        distribution=distribution,
-        network=values["network"],
-        network_args={**values["network_args"]},
-        masked=saved_flag(values, "masked"),
-        n_further=saved_further(values),
-    )

@@ -593,7 +593,7 @@ def test_a_batch_in_a_checkpoint_gives_a_class_nothing_that_the_config_does_not_
     kept = Path("mine/kept/000001.safetensors")
     assert load_checkpoint(kept).begun
     content = read_values(kept)
-    content["policies"][0]["network_args"] = {"file": "../another"}
+    content["policies"][0]["settings"]["network_args"] = {"file": "../another"}
     write_values(kept, content)
     assert made_here(content["config"])
     with pytest.raises(UserError, match=r"only a batch in it gives .*OfFile the name of a file"):

@@ -34,7 +34,7 @@ from workflow_rl.runs.folder import (
 )
 from workflow_rl.runs.on_update import OnUpdate
 from workflow_rl.runs.record_episodes import written_episodes
-from workflow_rl.runs.return_curves import known_to_all, warn_of_short_runs, with_returns
+from workflow_rl.runs.return_curves import groups_of, known_to_all, warn_of_short_runs, with_returns
 from workflow_rl.runs.run_record import begins_with_another
 from workflow_rl.runs.saved_agent import load_agent as load_agent
 from workflow_rl.runs.saved_agent import (
@@ -43,7 +43,6 @@ from workflow_rl.runs.saved_agent import (
     saved_path,
     scored_as,
 )
-from workflow_rl.runs.seed_groups import groups_of
 from workflow_rl.runs.signature import signed
 from workflow_rl.runs.trust import sign_named
 

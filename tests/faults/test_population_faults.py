@@ -16,8 +16,8 @@ from tests.processes import descendants, survivors
 from tests.tiny_runs import same_weights
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import is_finished, runs_in
-from workflow_rl.runs.population_dir import policy_folder, read_population
 from workflow_rl.runs.run_record import POPULATION_FILE, weights_digest
+from workflow_rl.runs.several_policies import policy_folder, read_population
 
 KILLS = 10
 UPDATES = 100

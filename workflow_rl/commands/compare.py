@@ -110,7 +110,7 @@ def _require_apart(agents: Sequence[Path], baseline: Sequence[Path]) -> None:
 def _hint_at_unlike(agents: Sequence[Path]) -> None:
     """Tell the user of agents that differ in more than their seed, as the shell may make them."""
     from workflow_rl.runs.folder import read_config
-    from workflow_rl.runs.seed_groups import groups_of
+    from workflow_rl.runs.return_curves import groups_of
 
     runs = [path for path in agents if (path / "config.json").exists()]
     groups = groups_of([path.name for path in runs], [read_config(run).flat() for run in runs])

@@ -23,8 +23,7 @@ from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.source import guests, make_environment
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.output_files import require_writable
-from workflow_rl.runs.export import FORMATS, export_policy, fills_folder
-from workflow_rl.runs.submission_files import needs_of
+from workflow_rl.runs.export import FORMATS, export_policy, fills_folder, needs_of
 
 if TYPE_CHECKING:
     from workflow_rl.environments.challenge import Export, Exported

@@ -21,8 +21,8 @@ from workflow_rl.terminal import printable
 
 if TYPE_CHECKING:
     from workflow_rl.runs.checkpoint import Checkpoint
-    from workflow_rl.runs.exchange import ExchangeConfig
     from workflow_rl.runs.execute import MeetingsOf, Plan
+    from workflow_rl.runs.several_policies import ExchangeConfig
 
 ExchangeOf: TypeAlias = "Callable[[TrainConfig], ExchangeConfig]"
 """Returns how the policies of a new run learn from each other. Raises ConfigError."""
@@ -81,7 +81,7 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
 
             score_finished_run(learner.path, config, options["final_evaluation"], options["quiet"])
     if len(outcome.learners) > 1 and options["final_evaluation"]:
-        from workflow_rl.runs.population_dir import finish_population
+        from workflow_rl.runs.several_policies import finish_population
 
         # The scores decide how the agents play.
         finish_population(outcome.path, outcome.summaries, outcome.best)

@@ -11,7 +11,7 @@ from workflow_rl.commands.train import run_command
 from workflow_rl.commands.training_options import training_command
 from workflow_rl.errors import ConfigError
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.exchange import VARIABLE, ExchangeConfig
+from workflow_rl.runs.several_policies import VARIABLE, ExchangeConfig
 
 SECTION = "Studies"
 

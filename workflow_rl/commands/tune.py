@@ -32,7 +32,7 @@ from workflow_rl.commands.training_options import (
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.output_files import NOT_OURS, read_text
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.exchange import VARIABLE, require_range
+from workflow_rl.runs.several_policies import VARIABLE, require_range
 from workflow_rl.terminal import fitting, printable
 
 if TYPE_CHECKING:
@@ -122,9 +122,9 @@ def tune(**options: Any) -> None:
 def _new_search(options: dict[str, Any]) -> Search:
     """Return a new search, whose folder has been made unless this is a dry run."""
     from workflow_rl.output_files import begin_folder
-    from workflow_rl.runs.exchange import require_shareable, require_variable
     from workflow_rl.runs.execute import require_ready
     from workflow_rl.runs.folder import make_run_folder
+    from workflow_rl.runs.several_policies import require_shareable, require_variable
     from workflow_rl.studies.search import Search
 
     config = new_config("async", options)
@@ -173,7 +173,7 @@ def _search_to_resume(options: dict[str, Any]) -> Search:
 
 def _read(path: Path) -> tuple[TrainConfig, dict[str, tuple[float, float]], int, int]:
     from workflow_rl.collection import try_in_worker
-    from workflow_rl.runs.exchange import require_shareable
+    from workflow_rl.runs.several_policies import require_shareable
 
     try:
         values = json.loads(read_text(path / TUNE_FILE, MOST_OF_TUNE))

@@ -22,10 +22,9 @@ from workflow_rl.reporting.drawing import as_drawn, save_png, scale_returns
 from workflow_rl.reporting.learning_curve import learning_curve_figure
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.duel_dir import DuelRecord, Measured, is_duel, read_duel, read_measured
-from workflow_rl.runs.exchange import SHARES, Values
 from workflow_rl.runs.folder import population_record, read_metrics
-from workflow_rl.runs.population_dir import PopulationRecord
 from workflow_rl.runs.return_curves import Metrics, running_mean
+from workflow_rl.runs.several_policies import SHARES, PopulationRecord, Values
 
 
 def draw_folder(path: Path) -> Path:

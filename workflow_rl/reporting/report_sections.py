@@ -32,12 +32,12 @@ from workflow_rl.runs.return_curves import (
     AXES,
     Metrics,
     columns_of_returns,
+    groups_of,
     known_to_all,
     on_one_axis,
     running_mean,
     window_of,
 )
-from workflow_rl.runs.seed_groups import groups_of
 from workflow_rl.terminal import in_short
 
 

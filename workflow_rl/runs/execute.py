@@ -27,9 +27,8 @@ from workflow_rl.runs.make_agent import require_device
 
 if TYPE_CHECKING:
     # What several policies need is imported for them alone.
-    from workflow_rl.runs.exchange import ExchangeConfig
     from workflow_rl.runs.on_update import OnUpdate
-    from workflow_rl.runs.population_dir import PopulationRecord
+    from workflow_rl.runs.several_policies import ExchangeConfig, PopulationRecord
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +56,7 @@ class Plan:
         """Return where the policies of a run in `path` are kept."""
         if len(self.configs) == 1 and self.record is None:
             return [path]
-        from workflow_rl.runs.population_dir import policy_folder
+        from workflow_rl.runs.several_policies import policy_folder
 
         return [policy_folder(path, number) for number in range(len(self.configs))]
 
@@ -71,7 +70,7 @@ def new_plan(
     """
     if n_policies == 1 and exchange is None:
         return Plan([config], [None])
-    from workflow_rl.runs.exchange import member_configs
+    from workflow_rl.runs.several_policies import member_configs
 
     configs = member_configs(config, n_policies, exchange)
     return Plan(configs, [None] * n_policies, exchange)
@@ -200,7 +199,7 @@ def execute(
     )
     best = best_of(summaries)
     if record is not None:
-        from workflow_rl.runs.population_dir import finish_population
+        from workflow_rl.runs.several_policies import finish_population
 
         finish_population(path, summaries, best)
     return Outcome(path, learners, summaries, best, chosen, record)
@@ -240,7 +239,7 @@ def _record_of(plan: Plan, path: Path) -> PopulationRecord | None:
     """Return what the folder says of several policies, written if they begin."""
     if len(plan.configs) == 1 or plan.record is not None:
         return plan.record
-    from workflow_rl.runs.population_dir import PopulationRecord, begin_population
+    from workflow_rl.runs.several_policies import PopulationRecord, begin_population
 
     exchange = None if plan.exchange is None else plan.exchange.to_dict()
     record = PopulationRecord([config.to_save() for config in plan.configs], exchange)
@@ -252,7 +251,7 @@ def _unfinished(path: Path, record: PopulationRecord | None) -> AbstractContextM
     """Return what keeps the summary of several policies true while they train."""
     if record is None:
         return contextlib.nullcontext()
-    from workflow_rl.runs.population_dir import unfinished_population
+    from workflow_rl.runs.several_policies import unfinished_population
 
     return unfinished_population(path)
 

@@ -54,7 +54,7 @@ from workflow_rl.runs.run_record import (
 from workflow_rl.runs.saved_config import flattened
 
 if TYPE_CHECKING:
-    from workflow_rl.runs.population_dir import PopulationRecord
+    from workflow_rl.runs.several_policies import PopulationRecord
 
 NEEDED = frozenset(("update", "episodes", "env_steps", "wall_seconds", "return_mean"))
 """Columns without which nothing can be drawn nor gone on with."""
@@ -355,7 +355,7 @@ def population_record(path: Path) -> PopulationRecord | None:
     """Return what a folder says of its several policies; None for a run. Raises UserError."""
     if not _is_population(path):
         return None
-    from workflow_rl.runs.population_dir import read_population
+    from workflow_rl.runs.several_policies import read_population
 
     return read_population(path)
 

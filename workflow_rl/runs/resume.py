@@ -49,7 +49,7 @@ def resumed_plan(path: Path, asked: Mapping[str, Any], plug_in: Algorithm | None
         checkpoint = load_checkpoint(path / LATEST)
         configs, over = _resumed_configs([checkpoint], path, asked, plug_in)
         return Plan(configs, [checkpoint], over=over)
-    from workflow_rl.runs.exchange import ExchangeConfig, require_same_end
+    from workflow_rl.runs.several_policies import ExchangeConfig, require_same_end
 
     folders = record.folders(path)
     # A run can be stopped before all of its policies have begun.

@@ -1,6 +1,7 @@
 """Population-based training: the policies of a run meet after equal amounts of experience.
 
-So a population is the same whatever its workers, kills and resumes.
+So a population is the same whatever its workers, kills and resumes. Jaderberg et al. 2017,
+"Population based training of neural networks", algorithm 1, with truncation selection.
 """
 
 from __future__ import annotations
@@ -10,14 +11,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from workflow_rl.environments.episode import SeedStream
 from workflow_rl.errors import UserError
-from workflow_rl.runs.exchange import ExchangeConfig, Values, exchanged, meeting_random
 from workflow_rl.runs.folder import NotWrittenError
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.loop import Meetings
-from workflow_rl.runs.population_dir import Meeting, PopulationRecord
 from workflow_rl.runs.run_record import POPULATION_FILE
+from workflow_rl.runs.several_policies import (
+    MEETINGS,
+    SHARES,
+    Copy,
+    ExchangeConfig,
+    Meeting,
+    PopulationRecord,
+    Values,
+    random_of,
+)
 
 RANKED_EPISODES = 100
 
@@ -104,7 +115,8 @@ class Population(Meetings):
             learner.save()
 
     def _decide(self) -> None:
-        random = meeting_random(self._learners[0].config.seed, len(self._record.meetings))
+        seed = self._learners[0].config.seed
+        random = random_of(seed, MEETINGS, len(self._record.meetings))
         scores = [self.score(learner) for learner in self._learners]
         copies, settings = exchanged(scores, self.settings, self._exchange, random)
         at = min(learner.position for learner in self._learners if not learner.state.diverged)
@@ -127,3 +139,55 @@ class Population(Meetings):
         if latest is None or learner.state.has_skipped(RANKED_EPISODES):
             return -math.inf
         return latest.mean
+
+
+def perturbed(settings: Values, exchange: ExchangeConfig, random: np.random.Generator) -> Values:
+    """Return settings of which each has changed with the probability `mutation_rate`.
+
+    A setting is multiplied, or as likely divided, by a number that is uniform between
+    `perturb_min` and `perturb_max`. For a share x, 1 - x is.
+    """
+    changed = {}
+    for name, value in sorted(settings.items()):
+        if random.random() < exchange.mutation_rate:
+            factor = random.uniform(exchange.perturb_min, exchange.perturb_max)
+            if random.random() < 0.5:
+                factor = 1 / factor
+            value = max(0.0, 1 - (1 - value) * factor) if name in SHARES else value * factor
+        changed[name] = float(value)
+    return changed
+
+
+def exchanged(
+    scores: Sequence[float],
+    settings: Sequence[Values],
+    exchange: ExchangeConfig,
+    random: np.random.Generator,
+) -> tuple[list[Copy], list[Values]]:
+    """Return who takes over from whom, and the settings of all members from then on.
+
+    Of members with equal scores the one with the lower number is the better. A member without a
+    score has minus infinity, and is among the worst.
+    """
+    n_replaced = min(math.ceil(exchange.replace_fraction * len(scores)), len(scores) // 2)
+    ranking = sorted(range(len(scores)), key=lambda member: -scores[member])
+    n_unscored = list(scores).count(-math.inf)
+    scored = ranking[: len(ranking) - n_unscored]
+    best = scored[: max(n_replaced, min(n_unscored, 1))]
+    worst = ranking[len(ranking) - max(n_replaced, n_unscored) :]
+    copies, after = [], []
+    for member, values in enumerate(settings):
+        if best and member in worst:
+            source = best[random.integers(len(best))]
+            if _is_worth_it(scores[member], scores[source], exchange):
+                copies.append(Copy(member, source))
+                values = settings[source]
+        after.append(values if member in best else perturbed(values, exchange, random))
+    return copies, after
+
+
+def _is_worth_it(score: float, other: float, exchange: ExchangeConfig) -> bool:
+    gap = other - score
+    if not math.isfinite(gap):  # Some have no score yet.
+        return other > score
+    return gap > max(exchange.replace_gap_absolute, exchange.replace_gap * abs(score))

@@ -17,8 +17,8 @@ from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Outcome, best_of
 from workflow_rl.runs.metrics import summarise
-from workflow_rl.runs.population_dir import PopulationRecord
 from workflow_rl.runs.return_curves import returns_of_known_agents
+from workflow_rl.runs.several_policies import PopulationRecord
 
 AS_GOOD = "about as good as champion"
 

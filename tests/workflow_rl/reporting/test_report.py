@@ -29,8 +29,8 @@ from workflow_rl.reporting.report_charts import LABELS_IN_HEIGHT
 from workflow_rl.reporting.timeline import read_trace, timeline_figure
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import METRICS, distinct_names
-from workflow_rl.runs.population_dir import PopulationRecord
-from workflow_rl.runs.seed_groups import groups_of
+from workflow_rl.runs.return_curves import groups_of
+from workflow_rl.runs.several_policies import PopulationRecord
 
 UPDATES = 20
 

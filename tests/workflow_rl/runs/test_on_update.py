@@ -15,10 +15,10 @@ from workflow_rl import TrainConfig, Update, train
 from workflow_rl.commands.options import FUNCTION
 from workflow_rl.errors import ConfigError
 from workflow_rl.runs.checkpoint_file import read_values
-from workflow_rl.runs.exchange import ExchangeConfig
 from workflow_rl.runs.execute import new_plan
 from workflow_rl.runs.folder import read_metrics, read_summary
 from workflow_rl.runs.saved_agent import Agent
+from workflow_rl.runs.several_policies import ExchangeConfig
 
 
 def config(**fields: Any) -> TrainConfig:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from workflow_rl.reporting.learning_curve import learning_curve_figure
-from workflow_rl.runs.seed_groups import groups_of
+from workflow_rl.runs.return_curves import groups_of
 
 
 def test_runs_that_differ_in_seed_and_workers_are_one_group() -> None:

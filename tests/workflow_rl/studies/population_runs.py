@@ -12,17 +12,18 @@ from tests.tiny_runs import Interfered, on_counting_envs, same_weights
 from workflow_rl.runs import loop
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.exchange import ExchangeConfig, drawn
 from workflow_rl.runs.folder import runs_in
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.on_update import OnUpdate
-from workflow_rl.runs.population_dir import (
+from workflow_rl.runs.run_record import POPULATION_FILE
+from workflow_rl.runs.several_policies import (
+    ExchangeConfig,
     PopulationRecord,
     begin_population,
+    drawn,
     policy_folder,
     read_population,
 )
-from workflow_rl.runs.run_record import POPULATION_FILE
 from workflow_rl.studies.population import Population
 
 N_POLICIES = 4

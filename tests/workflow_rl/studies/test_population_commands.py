@@ -16,7 +16,7 @@ from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.commands.train_population import train_population
 from workflow_rl.errors import UserError
 from workflow_rl.runs.folder import read_metrics
-from workflow_rl.runs.population_dir import policy_folder, read_population
+from workflow_rl.runs.several_policies import policy_folder, read_population
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_stopped_after_its_last_update_it_is_finished_by_resuming(trained, tmp_p
 
     resume = ["--resume", str(path), "--quiet"]
     with monkeypatch.context() as patch:
-        patch.setattr("workflow_rl.runs.population_dir.finish_population", full)
+        patch.setattr("workflow_rl.runs.several_policies.finish_population", full)
         result = CliRunner().invoke(train_population, [*resume, "--total-steps", "1200"])
         assert result.exit_code == 2
     assert CliRunner().invoke(train_population, resume).exit_code == 0

@@ -9,7 +9,7 @@ import pytest
 
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import can_go_on, population_of, population_record, runs_in
-from workflow_rl.runs.population_dir import (
+from workflow_rl.runs.several_policies import (
     PopulationRecord,
     begin_population,
     policy_folder,

@@ -26,7 +26,7 @@ from workflow_rl.collection.failures import StopRequested
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import read_metrics, runs_in
 from workflow_rl.runs.learner import make_agent
-from workflow_rl.runs.population_dir import policy_folder, read_population
+from workflow_rl.runs.several_policies import policy_folder, read_population
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import NotWrittenError, read_config, read_metrics, runs_in
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.on_update import Update
-from workflow_rl.runs.population_dir import PopulationRecord, read_population
 from workflow_rl.runs.resume import resumed_plan
+from workflow_rl.runs.several_policies import PopulationRecord, read_population
 from workflow_rl.studies.population import Population
 
 pytestmark = pytest.mark.system

@@ -12,7 +12,7 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.folder import read_metrics, runs_in
 from workflow_rl.runs.learner import Learner
-from workflow_rl.runs.population_dir import read_population
+from workflow_rl.runs.several_policies import read_population
 from workflow_rl.studies.population import Population
 
 BY_EVALUATION = EXCHANGE.changed(rank_by="evaluation")

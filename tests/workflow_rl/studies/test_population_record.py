@@ -17,8 +17,8 @@ from workflow_rl.errors import UserError
 from workflow_rl.reporting.policies_figure import figure_of_folder
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.population_dir import policy_folder, read_population
 from workflow_rl.runs.run_record import POPULATION_FILE
+from workflow_rl.runs.several_policies import policy_folder, read_population
 
 
 @pytest.mark.parametrize(

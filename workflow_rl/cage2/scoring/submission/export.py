@@ -14,7 +14,7 @@ from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.environments.challenge import Exported
 from workflow_rl.environments.environment import Environment
 from workflow_rl.errors import ConfigError
-from workflow_rl.runs.submission_files import needs_of, write_handed_in
+from workflow_rl.runs.export import needs_of, write_handed_in
 
 ACTING = (
     "workflow_rl.cage2.scenario.actions",

@@ -11,7 +11,7 @@ from workflow_rl.cage4.scenario.scenario4 import MAX_STEPS
 from workflow_rl.environments.challenge import Exported
 from workflow_rl.environments.environment import Environment
 from workflow_rl.errors import ConfigError
-from workflow_rl.runs.submission_files import needs_of, write_handed_in
+from workflow_rl.runs.export import needs_of, write_handed_in
 
 ACTING = (
     "workflow_rl.agents.policies.team_policy",

@@ -1,23 +1,38 @@
-"""Several policies of one run: what they begin with, and how they exchange settings.
+"""A run of several policies: what they begin with, how they learn from each other, their folder.
 
-Jaderberg et al. 2017, "Population based training of neural networks", algorithm 1, with truncation
-selection. Settings and names are those of Sample Factory (Petrenko et al. 2020). Imports no torch.
+Each policy has a run's folder, and one file beside these folders says what they are. Settings and
+names of a population are those of Sample Factory (Petrenko et al. 2020). Imports no torch.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from workflow_rl.agents.policies.policy_file import MOST_BYTES
 from workflow_rl.agents.settings import Count, NotNegative, Settings, Share
-from workflow_rl.errors import ConfigError
-
-if TYPE_CHECKING:
-    from workflow_rl.runs.config import TrainConfig
+from workflow_rl.errors import ConfigError, UserError
+from workflow_rl.output_files import (
+    NOT_OURS,
+    begin_folder,
+    copy_file,
+    read_text,
+    remove_own,
+    require_no_links,
+    write_text,
+)
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.run_record import POPULATION_FILE
+from workflow_rl.terminal import shortened
 
 Values = dict[str, float]
 """Settings of PPO by their names."""
@@ -36,7 +51,7 @@ VARIABLE = (
 
 # Streams of random numbers besides those of the learners. They are spawn keys: SeedSequence ignores
 # a trailing 0, so that [seed, 0, 0] would be the learner's [seed, 0].
-_DRAWS, _MEETINGS = 0, 1
+DRAWS, MEETINGS = 0, 1
 
 
 class Copy(NamedTuple):
@@ -131,7 +146,7 @@ def drawn(ranges: Mapping[str, tuple[float, float]], seed: int) -> Values:
 
     They are log-uniform between the ends. For a share x, 1 - x is log-uniform.
     """
-    random = _random(seed, _DRAWS)
+    random = random_of(seed, DRAWS)
     settings = {}
     for name, ends in sorted(ranges.items()):
         low, high = sorted(1 - end for end in ends) if name in SHARES else ends
@@ -197,62 +212,133 @@ def require_shareable(config: TrainConfig) -> None:
         )
 
 
-def meeting_random(seed: int, number: int) -> np.random.Generator:
-    """Return the random numbers of the meeting of this number."""
-    return _random(seed, _MEETINGS, number)
-
-
-def _random(seed: int, *stream: int) -> np.random.Generator:
+def random_of(seed: int, *stream: int) -> np.random.Generator:
+    """Return the random numbers of a stream, DRAWS or MEETINGS, of a population with this seed."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=stream))
 
 
-def perturbed(settings: Values, exchange: ExchangeConfig, random: np.random.Generator) -> Values:
-    """Return settings of which each has changed with the probability `mutation_rate`.
+MOST_OF_POPULATION = 2**26
+"""Bytes; a larger file is not one of ours."""
 
-    A setting is multiplied, or as likely divided, by a number that is uniform between
-    `perturb_min` and `perturb_max`. For a share x, 1 - x is.
+
+@dataclass(frozen=True)
+class Meeting:
+    """What became of a population at one point. at: its members' episodes (or env steps) so far.
+
+    scores, settings: of each member, the settings as they are from then on.
     """
-    changed = {}
-    for name, value in sorted(settings.items()):
-        if random.random() < exchange.mutation_rate:
-            factor = random.uniform(exchange.perturb_min, exchange.perturb_max)
-            if random.random() < 0.5:
-                factor = 1 / factor
-            value = max(0.0, 1 - (1 - value) * factor) if name in SHARES else value * factor
-        changed[name] = float(value)
-    return changed
+
+    at: int
+    scores: list[float]
+    copies: list[Copy]
+    settings: list[Values]
 
 
-def exchanged(
-    scores: Sequence[float],
-    settings: Sequence[Values],
-    exchange: ExchangeConfig,
-    random: np.random.Generator,
-) -> tuple[list[Copy], list[Values]]:
-    """Return who takes over from whom, and the settings of all members from then on.
+@dataclass(frozen=True)
+class PopulationRecord:
+    """What POPULATION_FILE holds.
 
-    Of members with equal scores the one with the lower number is the better. A member without a
-    score has minus infinity, and is among the worst.
+    configs: `TrainConfig.to_save` of each policy, as it began. exchange: the settings by which they
+    learn from each other; None if they have nothing to do with each other. meetings: so far.
     """
-    n_replaced = min(math.ceil(exchange.replace_fraction * len(scores)), len(scores) // 2)
-    ranking = sorted(range(len(scores)), key=lambda member: -scores[member])
-    n_unscored = list(scores).count(-math.inf)
-    scored = ranking[: len(ranking) - n_unscored]
-    best = scored[: max(n_replaced, min(n_unscored, 1))]
-    worst = ranking[len(ranking) - max(n_replaced, n_unscored) :]
-    copies, after = [], []
-    for member, values in enumerate(settings):
-        if best and member in worst:
-            source = best[random.integers(len(best))]
-            if _is_worth_it(scores[member], scores[source], exchange):
-                copies.append(Copy(member, source))
-                values = settings[source]
-        after.append(values if member in best else perturbed(values, exchange, random))
-    return copies, after
+
+    configs: list[dict[str, Any]]
+    exchange: dict[str, Any] | None = None
+    meetings: list[Meeting] = field(default_factory=list)
+
+    def write(self, path: Path) -> None:
+        """Replace the file in the folder `path` in one step."""
+        write_text(path / POPULATION_FILE, self.text)
+
+    def folders(self, path: Path) -> list[Path]:
+        """Return the run folder of each policy in the folder `path`."""
+        return [policy_folder(path, number) for number in range(len(self.configs))]
+
+    @property
+    def text(self) -> str:
+        """As the file has it."""
+        return json.dumps(dataclasses.asdict(self), indent=1) + "\n"
 
 
-def _is_worth_it(score: float, other: float, exchange: ExchangeConfig) -> bool:
-    gap = other - score
-    if not math.isfinite(gap):  # Some have no score yet.
-        return other > score
-    return gap > max(exchange.replace_gap_absolute, exchange.replace_gap * abs(score))
+def policy_folder(path: Path, number: int) -> Path:
+    """The run folder of the policy of this number."""
+    return path / f"policy-{number}"
+
+
+def begin_population(path: Path, record: PopulationRecord) -> None:
+    """Make the folder, which must be new or empty. Raises UserError."""
+    begin_folder(path, POPULATION_FILE, record.text)
+
+
+def read_population(path: Path) -> PopulationRecord:
+    """Raises UserError."""
+    try:
+        values = json.loads(read_text(path / POPULATION_FILE, MOST_OF_POPULATION))
+        configs = [TrainConfig.from_dict(config) for config in values["configs"]]
+        if not configs:
+            raise ValueError("it has no policies")
+        exchange = values["exchange"]
+        if exchange is not None:
+            exchange = ExchangeConfig(**exchange).to_dict()
+        names = () if exchange is None else exchange["ranges"].keys()
+        meetings = [_meeting(meeting, configs, names) for meeting in values["meetings"]]
+        record = PopulationRecord(values["configs"], exchange, meetings)
+        require_no_links(*record.folders(path))
+        return record
+    except NOT_OURS as error:
+        raise UserError(f"{path / POPULATION_FILE} cannot be read: {str(error)[:300]}") from None
+
+
+def _meeting(
+    values: Mapping[str, Any], configs: Sequence[TrainConfig], names: Collection[str]
+) -> Meeting:
+    n_policies = len(configs)
+    scores = [float(score) for score in values["scores"]]
+    settings = [
+        {str(name): float(value) for name, value in member.items()} for member in values["settings"]
+    ]
+    copies = [Copy(int(of), int(source)) for of, source in values["copies"]]
+    numbers = {number for copy in copies for number in copy}
+    if len(scores) != n_policies or len(settings) != n_policies:
+        raise ValueError(f"a meeting is not of {n_policies} policies")
+    if not numbers <= set(range(n_policies)):
+        raise ValueError(f"there is no policy {max(numbers)}")
+    for config, drawn in zip(configs, settings, strict=True):
+        if drawn.keys() != set(names):
+            raise ValueError(f"a meeting has other settings than {', '.join(names)}")
+        config.settings.changed(**drawn)  # Raises ValueError.
+    at = int(values["at"])
+    if not 0 <= at < 2**63:
+        raise ValueError(f"a meeting is at {at}")
+    return Meeting(at, scores, copies, settings)
+
+
+@contextmanager
+def unfinished_population(path: Path) -> Iterator[None]:
+    """While the policies train, keep no summary of an earlier end. If an error ends the training,
+    leave a summary that says why. Raises UserError."""
+    try:
+        remove_own(path / "summary.json")
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}") from None
+    try:
+        yield
+    except BaseException as error:
+        content = {"finished": False, "reason": shortened(str(error)) or type(error).__name__}
+        with suppress(OSError):
+            write_text(path / "summary.json", json.dumps(content, indent=2) + "\n")
+        raise
+
+
+def finish_population(path: Path, summaries: Sequence[Mapping[str, Any]], best: int) -> None:
+    """Leave the best policy's config.json and best.safetensors where those of a run of one policy
+    are, and the summaries of all. Raises UserError."""
+    try:
+        for name in ("config.json", "best.safetensors"):
+            copy_file(policy_folder(path, best) / name, path / name, MOST_BYTES)
+        content = {"finished": True, "best_policy": best, "policies": list(summaries)}
+        write_text(path / "summary.json", json.dumps(content, indent=2) + "\n")
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}") from None
+    except ValueError as error:
+        raise UserError(f"{policy_folder(path, best) / name} cannot be read: {error}") from None

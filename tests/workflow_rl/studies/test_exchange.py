@@ -11,17 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workflow_rl.errors import ConfigError
-from workflow_rl.runs.exchange import (
+from workflow_rl.runs.several_policies import (
+    MEETINGS,
     SHARES,
     Copy,
     ExchangeConfig,
     drawn,
-    exchanged,
-    meeting_random,
-    perturbed,
+    random_of,
 )
+from workflow_rl.studies.population import exchanged, perturbed
 
 RANGES = {"learning_rate": (1e-5, 1e-1), "discount": (0.9, 0.999)}
+
+
+def meeting_random(seed: int, number: int) -> np.random.Generator:
+    return random_of(seed, MEETINGS, number)
 
 
 def exchange_of(**changes: Any) -> ExchangeConfig:
@@ -46,7 +50,10 @@ def test_which_of_the_best_is_drawn_anew_for_each_of_the_worst():
     seen = set()
     for number in range(40):
         copies, _ = exchanged(
-            scores, settings_of(4), exchange_of(replace_fraction=0.5), meeting_random(0, number)
+            scores,
+            settings_of(4),
+            exchange_of(replace_fraction=0.5),
+            meeting_random(0, number),
         )
         assert [copy.of for copy in copies] == [2, 3]
         seen.add(tuple(copy.source for copy in copies))
@@ -68,7 +75,10 @@ def test_which_of_the_best_is_drawn_anew_for_each_of_the_worst():
 )
 def test_only_what_is_better_by_enough_is_taken_over(own, best, gaps, takes_over):
     copies, _ = exchanged(
-        [own, best], settings_of(2), exchange_of(replace_fraction=0.5, **gaps), meeting_random(0, 0)
+        [own, best],
+        settings_of(2),
+        exchange_of(replace_fraction=0.5, **gaps),
+        meeting_random(0, 0),
     )
     assert copies == ([Copy(0, 1)] if takes_over else [])
 
@@ -78,7 +88,10 @@ def test_only_what_is_better_by_enough_is_taken_over(own, best, gaps, takes_over
 def test_nobody_is_among_the_best_and_the_worst(fraction, n_members):
     scores = [-float(member) for member in range(n_members)]
     copies, _ = exchanged(
-        scores, settings_of(n_members), exchange_of(replace_fraction=fraction), meeting_random(1, 0)
+        scores,
+        settings_of(n_members),
+        exchange_of(replace_fraction=fraction),
+        meeting_random(1, 0),
     )
     n_replaced = min(math.ceil(fraction * n_members), n_members // 2)
     assert [copy.of for copy in copies] == list(range(n_members - n_replaced, n_members))

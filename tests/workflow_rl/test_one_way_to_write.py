@@ -63,7 +63,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("workflow_rl/runs/export.py", "TemporaryDirectory"): FRESH,
     ("workflow_rl/runs/export.py", "make_archive"): FRESH,
     ("workflow_rl/runs/export.py", "mkdir"): NEW,
-    ("workflow_rl/runs/folder.py", "mkdir"): NEW,
+    ("workflow_rl/runs/run_dir.py", "mkdir"): NEW,
     ("workflow_rl/studies/search.py", "create_study"): "`study_database` refuses links before",
     ("workflow_rl/terminal.py", "open"): "the null device",
 }

@@ -45,7 +45,7 @@ def training_errors(again: str, path: Path, lower: str = "") -> Iterator[None]:
     careful, if the command has them, and --init-from.
     """
     # Imported here: an error in the options should not wait for torch.
-    from workflow_rl.runs.folder import NotWrittenError
+    from workflow_rl.runs.run_dir import NotWrittenError
 
     code = 1
     try:

@@ -104,7 +104,7 @@ def tune(**options: Any) -> None:
     if options["dry_run"]:
         _show(search, options)
         return
-    from workflow_rl.runs.folder import locked
+    from workflow_rl.runs.run_dir import locked
 
     seconds = None if options["minutes"] is None else 60 * options["minutes"]
     again = ["tune", "--resume", str(search.path)]
@@ -123,7 +123,7 @@ def _new_search(options: dict[str, Any]) -> Search:
     """Return a new search, whose folder has been made unless this is a dry run."""
     from workflow_rl.output_files import begin_folder
     from workflow_rl.runs.execute import require_ready
-    from workflow_rl.runs.folder import make_run_folder
+    from workflow_rl.runs.run_dir import make_run_folder
     from workflow_rl.runs.several_policies import require_shareable, require_variable
     from workflow_rl.studies.search import Search
 

@@ -26,8 +26,8 @@ from workflow_rl.reporting.report_run import SEED, Run
 from workflow_rl.reporting.timeline import COLOURS as COLOURS_OF_ACTIVITIES
 from workflow_rl.reporting.timeline import RunTrace, activity_shares
 from workflow_rl.runs.duel_dir import EXPLOIT_FILE, read_exploit
-from workflow_rl.runs.event_file import group_of
 from workflow_rl.runs.folder import DIVERGED_FILE, population_of, read_config
+from workflow_rl.runs.metrics import group_of
 from workflow_rl.runs.return_curves import (
     AXES,
     Metrics,

@@ -19,11 +19,11 @@ from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.output_files import remove_own
 from workflow_rl.runs.checkpoint import Checkpoint, has_skipped
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.folder import make_run_folder
 from workflow_rl.runs.hints import warn_if_results_vary
 from workflow_rl.runs.learner import Draw, Learner
 from workflow_rl.runs.loop import Meetings, Watch, train_together
 from workflow_rl.runs.make_agent import require_device
+from workflow_rl.runs.run_dir import make_run_folder
 
 if TYPE_CHECKING:
     # What several policies need is imported for them alone.

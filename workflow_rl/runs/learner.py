@@ -26,12 +26,13 @@ from workflow_rl.evaluation.intervals import by_kind, mean_of
 from workflow_rl.output_files import write_text
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.folder import DIVERGED_FILE, NotWrittenError, RunDir, kept_name, read_metrics
+from workflow_rl.runs.folder import DIVERGED_FILE, kept_name, read_metrics
 from workflow_rl.runs.make_agent import LATEST, begin_with, load_memory, restored_agent
 from workflow_rl.runs.make_agent import make_agent as make_agent
 from workflow_rl.runs.make_schedule import make_schedule
 from workflow_rl.runs.metrics import Seconds, advance, row_of, summarise
 from workflow_rl.runs.return_curves import Metrics
+from workflow_rl.runs.run_dir import NotWrittenError, RunDir
 from workflow_rl.runs.run_record import N_UPDATES, weights_digest
 from workflow_rl.terminal import fitting, shortened
 

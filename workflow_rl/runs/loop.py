@@ -27,9 +27,10 @@ from workflow_rl.collection.trace import Trace
 from workflow_rl.errors import StoppedAtOnce
 from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.folder import DIVERGED_FILE, NotWrittenError
+from workflow_rl.runs.folder import DIVERGED_FILE
 from workflow_rl.runs.learner import Draw, Learner
 from workflow_rl.runs.progress import progress_bar, show_progress
+from workflow_rl.runs.run_dir import NotWrittenError
 
 if TYPE_CHECKING:
     from workflow_rl.environments.env_batch import EnvBatchFactory

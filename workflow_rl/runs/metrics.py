@@ -62,6 +62,23 @@ _TOTALS = (
     *("learner_idle_seconds", "held_seconds", "dropped_steps"),
 )
 
+GROUPS = {
+    "returns": ("return_", "eval_return", "episode_length", "truncated_"),
+    "speed": ("eps", "episodes_per_", "env_steps_per_", "queue_", "worker_util"),
+    "time": ("wall_", "collect_", "update_seconds", "learner_", "worker_", "seconds_"),
+    "lag": ("policy_lag", "stale_", "dropped_"),
+    "run": ("episodes", "env_steps", "workers_", "skipped_"),
+}
+"""The beginnings of metrics' names, by the group in which TensorBoard shows them."""
+
+
+def group_of(metric: str) -> str:
+    """Return the group of a metric. What an algorithm measures is "learning"."""
+    for group, beginnings in GROUPS.items():
+        if metric.startswith(beginnings):
+            return group
+    return "learning"
+
 
 def columns(config: TrainConfig) -> tuple[str, ...]:
     """Return the columns of a run's metrics.csv.

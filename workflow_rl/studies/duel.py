@@ -45,12 +45,13 @@ from workflow_rl.runs.duel_dir import (
 )
 from workflow_rl.runs.execute import AtOnce, Outcome, execute, new_plan
 from workflow_rl.runs.export import write_policy
-from workflow_rl.runs.folder import can_go_on, is_finished, locked
+from workflow_rl.runs.folder import can_go_on, is_finished
 from workflow_rl.runs.learner import only_warned
 from workflow_rl.runs.loop import stopped_by_signals
 from workflow_rl.runs.make_agent import LATEST, make_agent
 from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.resume import free_on_resume, resumed_plan
+from workflow_rl.runs.run_dir import locked
 from workflow_rl.runs.saved_agent import load_saved, policy_of
 from workflow_rl.studies.duel_config import DuelConfig
 from workflow_rl.studies.matrix_game import Array, equilibrium, priorities

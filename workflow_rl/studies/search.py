@@ -28,10 +28,10 @@ from workflow_rl.output_files import NOT_OURS, replacing, write_text
 from workflow_rl.reporting import learning_curve
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Plan, execute
-from workflow_rl.runs.folder import NotWrittenError
 from workflow_rl.runs.learner import Learner, only_warned
 from workflow_rl.runs.loop import Meetings, stopped_by_signals
 from workflow_rl.runs.return_curves import RECENT_EPISODES
+from workflow_rl.runs.run_dir import NotWrittenError
 from workflow_rl.runs.several_policies import SHARES, PopulationRecord, begin_population
 from workflow_rl.studies.study_database import require_own_database, url_of
 

@@ -17,7 +17,7 @@ from workflow_rl.commands.errors import telling, training_errors
 from workflow_rl.commands.options import spelling
 from workflow_rl.errors import ConfigError, ObservationError, StoppedAtOnce
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.folder import NotWrittenError
+from workflow_rl.runs.run_dir import NotWrittenError
 
 LIKE_FIELDS = "n_envs/hidden_sizes/eval_every"
 """A user's own words, which are named as fields of the config and of its settings are."""

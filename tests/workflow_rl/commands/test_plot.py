@@ -6,7 +6,8 @@ from click.testing import CliRunner
 from workflow_rl.commands.main import main
 from workflow_rl.commands.plot import plot
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.folder import METRICS, RunDir
+from workflow_rl.runs.metrics import METRICS
+from workflow_rl.runs.run_dir import RunDir
 
 
 def a_run(path: Path) -> str:

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from tests.workflow_rl.commands.any_env_commands import refused
 from workflow_rl.commands.main import main
-from workflow_rl.runs import folder as run_dir
+from workflow_rl.runs import run_dir
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.run_record import read_record, weights_digest

@@ -28,7 +28,8 @@ from workflow_rl.reporting.report import read_run, sections_of
 from workflow_rl.reporting.report_charts import LABELS_IN_HEIGHT
 from workflow_rl.reporting.timeline import read_trace, timeline_figure
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.folder import METRICS, distinct_names
+from workflow_rl.runs.folder import distinct_names
+from workflow_rl.runs.metrics import METRICS
 from workflow_rl.runs.return_curves import groups_of
 from workflow_rl.runs.several_policies import PopulationRecord
 

@@ -11,17 +11,9 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from workflow_rl.errors import UserError
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.folder import (
-    METRICS,
-    RUN_FILE,
-    NotWrittenError,
-    RunDir,
-    is_finished,
-    make_run_folder,
-    read_config,
-    read_metrics,
-    read_summary,
-)
+from workflow_rl.runs.folder import is_finished, read_config, read_metrics, read_summary
+from workflow_rl.runs.metrics import METRICS
+from workflow_rl.runs.run_dir import RUN_FILE, NotWrittenError, RunDir, make_run_folder
 
 CONFIG = TrainConfig("async", n_envs=2)
 

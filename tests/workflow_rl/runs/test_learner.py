@@ -12,7 +12,8 @@ from tests.tiny_runs import config_of, on_counting_envs
 from workflow_rl.reporting.learning_curve import plot_learning_curve
 from workflow_rl.runs import loop
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.folder import NotWrittenError, is_finished
+from workflow_rl.runs.folder import is_finished
+from workflow_rl.runs.run_dir import NotWrittenError
 
 
 @pytest.mark.parametrize("error", [ValueError("no such\nglyph"), MemoryError(), KeyError("x")])

@@ -19,8 +19,9 @@ from workflow_rl.errors import UserError
 from workflow_rl.runs import learner
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.folder import METRICS, read_metrics
+from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.loop import train_policy
+from workflow_rl.runs.metrics import METRICS
 from workflow_rl.runs.run_record import read_record
 
 

@@ -36,8 +36,9 @@ from workflow_rl.commands.main import main
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.runs import learner
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.folder import NotWrittenError, is_finished, read_metrics
+from workflow_rl.runs.folder import is_finished, read_metrics
 from workflow_rl.runs.loop import stopped_by_signals
+from workflow_rl.runs.run_dir import NotWrittenError
 
 ROOT = Path(__file__).resolve().parents[3]
 

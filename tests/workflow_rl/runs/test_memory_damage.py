@@ -26,8 +26,8 @@ from workflow_rl.agents.replay import Transitions
 from workflow_rl.errors import UserError
 from workflow_rl.runs import replay_files
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint, save_checkpoint
-from workflow_rl.runs.folder import RunDir
 from workflow_rl.runs.learner import make_agent
+from workflow_rl.runs.run_dir import RunDir
 
 
 def flipped(path: Path) -> None:

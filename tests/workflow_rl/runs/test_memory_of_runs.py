@@ -16,8 +16,8 @@ from workflow_rl.agents.mbpo.agent import MBPOAgent
 from workflow_rl.agents.policies import archive
 from workflow_rl.errors import UserError
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.folder import RunDir
 from workflow_rl.runs.learner import make_agent
+from workflow_rl.runs.run_dir import RunDir
 
 
 def test_killed_at_any_moment_it_leaves_a_checkpoint_with_all_its_files(

@@ -10,8 +10,7 @@ from tests.agents.examples import example_trajectory
 from workflow_rl.collection.rollout import Rollout
 from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.event_file import group_of
-from workflow_rl.runs.metrics import Seconds, advance, row_of, summarise
+from workflow_rl.runs.metrics import Seconds, advance, group_of, row_of, summarise
 
 
 def test_the_truncated_share_is_of_the_episodes_that_ended() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.workflow_rl.studies.search_runs import search_in
 from workflow_rl.errors import UserError
-from workflow_rl.runs.folder import NotWrittenError
+from workflow_rl.runs.run_dir import NotWrittenError
 
 optuna = pytest.importorskip("optuna")
 from workflow_rl.studies import search  # noqa: E402

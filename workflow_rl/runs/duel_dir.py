@@ -65,11 +65,15 @@ class DuelRecord:
         asked = responses_of(self.duel.get("responses", ""))
         return {side: asked.get(side, 1) for side in self.agents}
 
+    def n_agents(self, side: str, generation: int) -> int:
+        """Return how many agents a side had after a generation. 0: at the start."""
+        later = len(self.opponents) - generation
+        return len(self.agents[side]) - later * self.responses[side]
+
     def of_generation(self, side: str, generation: int) -> list[str]:
         """Return the agents that a side got in a generation. 0: those that it began with."""
-        n_trained = self.responses[side]
-        end = len(self.agents[side]) - (len(self.opponents) - generation) * n_trained
-        return self.agents[side][end - n_trained if generation else 0 : end]
+        first = self.n_agents(side, generation - 1) if generation else 0
+        return self.agents[side][first : self.n_agents(side, generation)]
 
     def agent(self, path: Path, name: str) -> str:
         """Return an agent as environments take it. path: of the duel's folder."""
@@ -206,19 +210,17 @@ def _require_whole(record: DuelRecord) -> None:
     if not all(type(name) is str for name in (first, second, *rows, *columns)):
         raise ValueError("its agents have no names")
     size, n_met = (len(rows), len(columns)), len(record.opponents)
-    n_trained = record.responses.values()
     if record.mixtures and any(
         np.array(table, np.float64).shape != size or not np.isfinite(table).all()
         for table in (record.payoffs, record.intervals)
     ):
         raise ValueError("its tables do not fit its agents")
     for kind in (record.mixtures[: n_met + 1], record.opponents):
-        for n, shares in enumerate(kind):
-            of = [np.array(shares[side], np.float64) for side in (first, second)]
-            after = [(n_met - n) * number for number in n_trained]
-            if tuple(
-                len(part) + more for part, more in zip(of, after, strict=True)
-            ) != size or not all((part >= 0).all() and abs(part.sum() - 1) < 1e-6 for part in of):
-                raise ValueError("its mixtures do not fit its agents")
+        for generation, shares in enumerate(kind):
+            for side in record.agents:
+                of_side = np.array(shares[side], np.float64)
+                is_whole = (of_side >= 0).all() and abs(of_side.sum() - 1) < 1e-6
+                if len(of_side) != record.n_agents(side, generation) or not is_whole:
+                    raise ValueError("its mixtures do not fit its agents")
     if len(record.mixtures) != (n_met + 1) * bool(record.mixtures):
         raise ValueError("it has other mixtures than generations")

@@ -93,11 +93,6 @@ def critic_of(checkpoint: Checkpoint, path: Path) -> Critic:
     return lambda obs: critic.outputs(obs[:, :n_inputs])[:, 0].astype(np.float64) / unit
 
 
-def saved_environment(checkpoint: Checkpoint, path: Path) -> Environment:
-    """The environment that the checkpoint's run was trained on. Raises UserError."""
-    return own_config(checkpoint, path).environment
-
-
 class SavedAgent(NamedTuple):
     """What acts, and the environment that it plays in, as a rule that it was trained on."""
 
@@ -135,7 +130,7 @@ def load_saved(source: Path, which: str | None = None, greedy: bool | None = Non
     if path.suffix != ".npz":
         checkpoint = load_checkpoint(path)
         policy = policy_of(checkpoint, path, greedy)
-        environment = saved_environment(checkpoint, path)
+        environment = own_config(checkpoint, path).environment
         if isinstance(environment, GymnasiumEnvironment):  # It may offer masks since the training.
             environment = dataclasses.replace(environment, masks=policy.masked)
         return SavedAgent(policy, environment)

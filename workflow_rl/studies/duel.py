@@ -52,7 +52,7 @@ from workflow_rl.runs.make_agent import LATEST, make_agent
 from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.resume import free_on_resume, resumed_plan
 from workflow_rl.runs.run_dir import locked
-from workflow_rl.runs.saved_agent import load_saved, policy_of
+from workflow_rl.runs.saved_agent import load_saved
 from workflow_rl.studies.duel_config import DuelConfig
 from workflow_rl.studies.matrix_game import Array, equilibrium, priorities
 from workflow_rl.terminal import in_short
@@ -248,8 +248,7 @@ def _try_start(
 def _going_on(path: Path, asked: DuelRecord) -> DuelRecord:
     """Return the record with which the duel in a folder goes on. Raise UserError for another."""
     before, free = read_duel(path), {*free_on_resume(asked.config), "generations"}
-    # Older records lack settings that are newer than they are.
-    was = {**before.config, **DuelConfig().to_dict(), **before.duel}
+    was = {**before.config, **before.duel}
     now = {**asked.config, **asked.duel}
     for name in sorted({*was, *now} - free):
         if was.get(name) != now.get(name):
@@ -360,7 +359,7 @@ class _Duel:
         except OSError as error:
             raise UserError(f"{error.filename} cannot be used: {error.strerror}") from None
         trained(config, folder, init_from=begins, quiet=self.quiet)
-        policy = policy_of(load_checkpoint(folder / LATEST), folder / LATEST)
+        policy = load_saved(folder / LATEST).policy
         write_policy(policy.parameters, config.environment, folder.with_name(f"{name}.npz"))
         return f"generation-{generation}/{name}.npz"
 

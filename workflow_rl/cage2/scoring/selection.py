@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.agents.policies.numpy_policy import Actor, Policy
 from workflow_rl.cage.playing import play
 from workflow_rl.cage.selection import save_best_candidate
 from workflow_rl.cage2.env.environment import Cage2
@@ -23,8 +23,7 @@ from workflow_rl.cage2.scoring.leaderboard import champion_score
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.errors import UserError
 from workflow_rl.evaluation.intervals import Mean, mean_of
-from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint
-from workflow_rl.runs.saved_agent import policy_of, saved_environment
+from workflow_rl.runs.saved_agent import load_saved
 
 ATTACKERS = RED_AGENTS[:2]
 """The red agents that attack. Against the third, which sleeps, every sensible agent scores 0."""
@@ -98,18 +97,17 @@ def candidate_score(path: Path, episodes: int, seed: int = 0, actions: str | Non
     actions: the action set of play, if it differs from that of training; it must be of the same
     size. Raises UserError.
     """
-    checkpoint = load_checkpoint(path)
-    environment = _cage2(checkpoint, path)
+    policy, environment = _blue(path)
     if actions is not None:
         environment = dataclasses.replace(environment, actions=actions)
-    return score(policy_of(checkpoint, path), environment, episodes, seed)
+    return score(policy, environment, episodes, seed)
 
 
-def _cage2(checkpoint: Checkpoint, path: Path) -> Cage2:
-    environment = saved_environment(checkpoint, path)
+def _blue(path: Path) -> tuple[Policy, Cage2]:
+    policy, environment = load_saved(path)
     if not isinstance(environment, Cage2):
         raise UserError(f"{path} was not trained on CAGE-2")
-    return environment
+    return policy, environment
 
 
 def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
@@ -117,7 +115,7 @@ def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
 
     Returns what to tell the user; None if there is nothing to choose by. Raises UserError.
     """
-    environment = _cage2(load_checkpoint(run_path / "checkpoint.safetensors"), run_path)
+    _, environment = _blue(run_path / "checkpoint.safetensors")
     if not attackers(environment) or len(environment.opening) >= min(_horizons(environment)):
         return None
     # With CybORG, choosing would take longer than the training.

@@ -15,8 +15,7 @@ from workflow_rl.cage4.scenario.scenario4 import COUNTED_STEPS, MAX_STEPS
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.errors import UserError
 from workflow_rl.evaluation.intervals import Mean, mean_of
-from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.saved_agent import policy_of, saved_environment
+from workflow_rl.runs.saved_agent import load_saved
 
 AT_ONCE = 100
 LEAST_TO_CHOOSE, EPISODES_TO_CHOOSE = 20, 400
@@ -40,9 +39,7 @@ def totals_of(
 
 
 def _team_of(path: Path) -> tuple[TeamPolicy, Cage4]:
-    checkpoint = load_checkpoint(path)
-    environment = saved_environment(checkpoint, path)
-    team = policy_of(checkpoint, path)
+    team, environment = load_saved(path)
     if not isinstance(environment, Cage4) or not isinstance(team, TeamPolicy):
         raise UserError(f"{path} was not trained on CAGE-4")
     return team, environment

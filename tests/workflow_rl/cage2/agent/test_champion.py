@@ -187,9 +187,7 @@ def test_better_agents_go_on_to_more_episodes(monkeypatch: pytest.MonkeyPatch) -
         return Mean(float(actor), 0.1)
 
     monkeypatch.setattr(selection, "score", known)
-    monkeypatch.setattr(selection, "load_checkpoint", lambda path: path)
-    monkeypatch.setattr(selection, "saved_environment", lambda *_: BELIEF)
-    monkeypatch.setattr(selection, "policy_of", lambda checkpoint, path: path.name)
+    monkeypatch.setattr(selection, "load_saved", lambda path: (path.name, BELIEF))
     paths = [Path(f"-{n}") for n in range(7)]
     ranked = tournament(paths, (10, 20, 30), candidate_score)
     assert ranked == paths

@@ -20,7 +20,7 @@ from workflow_rl.terminal import printable
 
 
 def telling(hook: Callable[..., object] | None) -> Callable[..., object] | None:
-    """Return a user's function that raises ClickException for any error in it, with the function's
+    """Return a user's function that raises ClickException from any error in it, with the function's
     traceback as the message: see `training_errors`."""
     if hook is None:
         return None
@@ -62,7 +62,9 @@ def training_errors(again: str, path: Path, lower: str = "") -> Iterator[None]:
         batch = _batch_in(path)
         lines = [f"Error: {error}", *([f"The batch is in {batch}"] if batch else [])]
         lines += [f"A checkpoint is saved; correct the environment, then go on with: {again}"]
-    except click.ClickException as error:  # Of `telling`: nothing else in a training raises it.
+    except click.ClickException as error:
+        if error.__cause__ is None:  # It is no error of a function: see `telling`.
+            raise
         lines = error.message.splitlines()
         lines += ["Error: the function of --on-update failed: see above"]
         lines += [f"A checkpoint is saved; go on with: {again}"]

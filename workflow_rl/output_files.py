@@ -12,6 +12,7 @@ import errno
 import fcntl
 import functools
 import hashlib
+import json
 import os
 import shutil
 import stat
@@ -29,6 +30,10 @@ NOT_OURS = (
     *(ArithmeticError, RecursionError),
 )
 """What a file that is missing, damaged or somebody else's makes of its reader."""
+MOST_OF_RECORD, MOST_OF_LONG_RECORD = 2**20, 2**26
+"""Bytes of a file of JSON, and of one that grows with a study. A larger file is not one of ours."""
+MOST_OF_AGENT = 2**32
+"""Bytes of a checkpoint or a policy file."""
 A_LINK = "is a link: put what it leads to there"
 _WRITING = ".writing"
 UNFINISHED = f".{'[0-9a-f]' * 16}{_WRITING}"
@@ -129,8 +134,8 @@ def make_folder(path: Path) -> None:
         raise OSError(errno.ELOOP, f"{path.name} {A_LINK}", str(path))
 
 
-def begin_folder(path: Path, name: str, text: str) -> None:
-    """Make a folder, which must be new or empty, with this file in it. Raises UserError."""
+def begin_folder(path: Path, name: str, content: Any) -> None:
+    """Make a folder, which must be new or empty, with this file of JSON in it. Raises UserError."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         if not all(entry.match(UNFINISHED) for entry in path.iterdir()):
@@ -139,7 +144,7 @@ def begin_folder(path: Path, name: str, text: str) -> None:
                 "resume=True)"
             )
         remove_unfinished(path)
-        write_text(path / name, text)
+        write_json(path / name, content)
     except OSError as error:
         raise UserError(f"{path} cannot be used: {error.strerror}") from None
 
@@ -210,6 +215,11 @@ def write_text(path: Path, text: str) -> None:
         file.write(text)
 
 
+def write_json(path: Path, content: Any) -> None:
+    """Replace `path` in one step by a file of JSON."""
+    write_text(path, json.dumps(content, indent=2) + "\n")
+
+
 def written(path: Path, text: str) -> str:
     """Replace `path` in one step. Return what to print of it, also that it was there before."""
     before = " (in the place of an earlier one)" if path.exists() else ""
@@ -223,17 +233,32 @@ def read_text(path: Path, most: int) -> str:
     return path.read_text(encoding="utf-8")
 
 
+def read_json(path: Path, most: int = MOST_OF_RECORD) -> Any:
+    """Return what a file of JSON of at most so many bytes holds. Raises one of NOT_OURS."""
+    return json.loads(read_text(path, most))
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Raise UserError, which names the file, for one of NOT_OURS."""
+    try:
+        yield
+    except KeyError as error:
+        raise UserError(f"{path} cannot be read: it has no {error!s:.300}") from None
+    except NOT_OURS as error:  # It may say what the file has there, whatever its length.
+        raise UserError(f"{path} cannot be read: {str(error)[:300]}") from None
+
+
 def _require_file(path: Path, most: int) -> None:
     about = path.stat()
     if not stat.S_ISREG(about.st_mode) or about.st_size > most:
         raise ValueError(f"it is no file of at most {most} bytes")
 
 
-def sha256_of(path: Path, most: int) -> str | None:
-    """The digest of a file of at most so many bytes; None of another, or one that cannot be
-    read."""
+def sha256_of(path: Path) -> str | None:
+    """The digest of an agent's file; None of one that is too large or cannot be read."""
     with suppress(OSError, ValueError):
-        _require_file(path, most)
+        _require_file(path, MOST_OF_AGENT)
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     return None

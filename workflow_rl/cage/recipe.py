@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workflow_rl.agents.policies.policy_file import MOST_BYTES
 from workflow_rl.cage.selection import Score, tournament
 from workflow_rl.errors import ConfigError
 from workflow_rl.machine_facts import environment
@@ -81,7 +80,7 @@ class Recipe:
             "made_with": environment(),
             "seconds": dict(seconds),
             "selection": chosen._asdict(),
-            "agent_sha256": sha256_of(run_dir / AGENT_FILE, MOST_BYTES),
+            "agent_sha256": sha256_of(run_dir / AGENT_FILE),
             "evaluation": evaluation,
         }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from workflow_rl.environments.environment import described
 from workflow_rl.environments.source import guests, make_environment
 from workflow_rl.measuring.benchmark import VARIANTS, machine_name, measured_rows
 from workflow_rl.measuring.benchmark_report import benchmark_figure, benchmark_table
-from workflow_rl.output_files import require_writable, write_text
+from workflow_rl.output_files import require_writable, write_json
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.hints import warn_if_results_vary
 
@@ -141,7 +140,7 @@ def write_outputs(
     png_path: Path | None = options["png_path"]
     lines = []
     if json_path is not None:
-        write_text(json_path, json.dumps(content, indent=2) + "\n")
+        write_json(json_path, content)
         lines.append(f"{names[0]}: {json_path}")
     if png_path is not None:
         from workflow_rl.reporting.drawing import save_png

@@ -14,7 +14,7 @@ import click
 from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import PATH, SEED, OutputFile
 from workflow_rl.environments.source import guests
-from workflow_rl.output_files import NOT_OURS, read_text, require_writable, sha256_of, write_text
+from workflow_rl.output_files import NOT_OURS, read_json, require_writable, sha256_of, write_text
 from workflow_rl.terminal import printable
 
 _LATEX = str.maketrans(
@@ -133,7 +133,7 @@ def _returns(path: Path, named: str, played: dict[str, Path], given: dict[str, P
     file = path / "evaluation.json" if path.is_dir() else path
     scorings = [scoring for guest in guests.values() if (scoring := guest.scoring()) is not None]
     try:
-        content = json.loads(read_text(file, evaluate.MOST_OF_SCORES))
+        content = read_json(file, evaluate.MOST_OF_SCORES)
         how = f"--seed {int(content['seed'])}"
         how += "".join(
             f", {n}={value!r}" for n, value in sorted(content.get("env_args", {}).items())
@@ -162,11 +162,9 @@ def _returns(path: Path, named: str, played: dict[str, Path], given: dict[str, P
 
 def _require_same_agent(path: Path, digest: str | None, named: str) -> None:
     """Raise click.BadParameter if the scores in a run's folder are not of the agent there now."""
-    from workflow_rl.agents.policies.policy_file import MOST_BYTES
-
     files = (path / "best.safetensors", path / "checkpoint.safetensors")
     agent = next((file for file in files if file.exists()), None)
-    if agent is not None and digest != sha256_of(agent, MOST_BYTES):
+    if agent is not None and digest != sha256_of(agent):
         raise click.BadParameter(
             f"the scores in {path} are not of {agent}: run `evaluate {path}` again",
             param_hint=named,

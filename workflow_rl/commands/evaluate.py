@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -40,11 +39,11 @@ from workflow_rl.environments.source import default_env, guests
 from workflow_rl.errors import ConfigError
 from workflow_rl.output_files import (
     NOT_OURS,
-    read_text,
+    read_json,
     require_writable,
     require_writable_folder,
     sha256_of,
-    write_text,
+    write_json,
 )
 
 if TYPE_CHECKING:
@@ -294,12 +293,11 @@ def _blamed(options: Collection[str] = ()) -> Callable[[str], str]:
 
 def _load(source: Path, options: Mapping[str, Any]) -> Scored:
     """Return the agent of RUN_OR_CHECKPOINT. Raise UserError or ConfigError."""
-    from workflow_rl.agents.policies.policy_file import MOST_BYTES
     from workflow_rl.runs.saved_agent import load_player, saved_path, scored_as
 
     path = saved_path(source, options["which"])
     # The digest comes first: a run that goes on may replace the file.
-    digest = sha256_of(path, MOST_BYTES)
+    digest = sha256_of(path)
     greedy = None if options["stochastic"] is None else not options["stochastic"]
     timeout = options["worker_timeout"]
     actor, environment = load_player(
@@ -323,10 +321,10 @@ def _write(
     content = {**scores.to_dict(), "actions": player.actions, AGENT_DIGEST: player.digest}
     content[SHORTFALL] = short and short._asdict()
     try:
-        before = _episodes(scoring, json.loads(read_text(path, MOST_OF_SCORES)))
+        before = _episodes(scoring, read_json(path, MOST_OF_SCORES))
     except NOT_OURS:
         before = 0
-    write_text(path, json.dumps(content, indent=2) + "\n")
+    write_json(path, content)
     is_less = before > _episodes(scoring, content)
     instead = f" (in the place of those of {before} {scoring.unit})" if is_less else ""
     return f"scores: {path}{instead}"

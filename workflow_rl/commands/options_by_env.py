@@ -7,7 +7,6 @@ Files are read as data here: nothing is imported or called that only a file name
 from __future__ import annotations
 
 import functools
-import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -26,7 +25,7 @@ from workflow_rl.commands.options import (
     under,
 )
 from workflow_rl.environments.source import default_env, guests
-from workflow_rl.output_files import NOT_OURS, read_text
+from workflow_rl.output_files import MOST_OF_LONG_RECORD, NOT_OURS, read_json
 from workflow_rl.plug_ins import plug_ins
 from workflow_rl.runs.presets import preset_named
 
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
 HELP_ALL = "--help-all"
 _NAMED = "workflow_rl.named"
-MOST_OF_FILE = 2**24
 _CONFIGS = ("config.json", "population.json", "tune.json")
 
 
@@ -210,7 +208,7 @@ def config_in(folder: Path | None) -> Mapping[str, Any]:
         return {}
     for name in _CONFIGS:
         try:
-            content = json.loads(read_text(folder / name, MOST_OF_FILE))
+            content = read_json(folder / name, MOST_OF_LONG_RECORD)
             config = content.get("config") or content.get("configs", [content])[0]
         except NOT_OURS:
             continue

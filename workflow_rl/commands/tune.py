@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,7 +29,7 @@ from workflow_rl.commands.training_options import (
     training_command,
 )
 from workflow_rl.errors import ConfigError, UserError
-from workflow_rl.output_files import NOT_OURS, read_text
+from workflow_rl.output_files import NOT_OURS, read_json
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.several_policies import VARIABLE, require_range
 from workflow_rl.terminal import fitting, printable
@@ -52,7 +51,6 @@ RANGES: dict[str, tuple[float, float]] = {
     "epochs": (1, 20),
 }
 TUNE_FILE = "tune.json"
-MOST_OF_TUNE = 2**20
 SHOWN_TRIALS = 10
 IGNORED = frozenset(("init_from", "trace", "final_evaluation", "on_update"))
 GOES_ON_WITH = frozenset(("resume", "run_dir", "trials", "minutes", "quiet", "dry_run"))
@@ -142,7 +140,7 @@ def _new_search(options: dict[str, Any]) -> Search:
             "n_policies": options["n_policies"],
             "finalists": options["finalists"],
         }
-        begin_folder(path, TUNE_FILE, json.dumps(content, indent=2) + "\n")
+        begin_folder(path, TUNE_FILE, content)
     return Search(
         config, ranges, options["n_policies"], options["finalists"], path, options["quiet"]
     )
@@ -176,7 +174,7 @@ def _read(path: Path) -> tuple[TrainConfig, dict[str, tuple[float, float]], int,
     from workflow_rl.runs.several_policies import require_shareable
 
     try:
-        values = json.loads(read_text(path / TUNE_FILE, MOST_OF_TUNE))
+        values = read_json(path / TUNE_FILE)
         ranges = {str(n): (float(low), float(high)) for n, (low, high) in values["ranges"].items()}
         names_cluster = "cluster" in given_options()
         config = TrainConfig.to_train(values["config"], names_cluster=names_cluster)

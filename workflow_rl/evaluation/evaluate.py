@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import logging
 import math
 import time
@@ -18,7 +17,6 @@ import numpy as np
 from prettytable import PrettyTable
 
 from workflow_rl.agents.policies.numpy_policy import Actor, Policy
-from workflow_rl.agents.policies.policy_file import MOST_BYTES
 from workflow_rl.agents.settings import Settings
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.agents.user_modules import in_one_line
@@ -33,7 +31,7 @@ from workflow_rl.environments.source import guests
 from workflow_rl.errors import ConfigError
 from workflow_rl.evaluation.intervals import Mean, mean_of
 from workflow_rl.machine_facts import usable_cores
-from workflow_rl.output_files import NOT_OURS, copy_file, read_text, sha256_of
+from workflow_rl.output_files import NOT_OURS, copy_file, read_json, sha256_of
 from workflow_rl.progress_bar import Progress
 from workflow_rl.terminal import fitting
 from workflow_rl.text_table import SINGLE_BORDER
@@ -271,8 +269,8 @@ def shortfall_in(scores: Mapping[str, Any]) -> Shortfall | None:
 def known_shortfall(agent: Path) -> Shortfall | None:
     """Return what an evaluation has found of the agent in a run's folder."""
     try:
-        scores = json.loads(read_text(agent.parent / "evaluation.json", MOST_OF_SCORES))
-        is_its = scores[AGENT_DIGEST] == sha256_of(agent, MOST_BYTES)
+        scores = read_json(agent.parent / "evaluation.json", MOST_OF_SCORES)
+        is_its = scores[AGENT_DIGEST] == sha256_of(agent)
         return shortfall_in(scores) if is_its else None
     except NOT_OURS:
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,12 +11,11 @@ from typing import Any, cast
 import yaml
 
 from workflow_rl.agents.policies.numpy_policy import Parameters
-from workflow_rl.agents.policies.policy_file import MOST_BYTES
 from workflow_rl.environments.challenge import Exported
 from workflow_rl.environments.environment import Environment, described
 from workflow_rl.evaluation.evaluate import scoring_of
 from workflow_rl.evaluation.intervals import Mean, mean_of
-from workflow_rl.output_files import copy_file, make_folder, write_text
+from workflow_rl.output_files import MOST_OF_AGENT, copy_file, make_folder, write_json, write_text
 from workflow_rl.reporting.report_run import Run
 from workflow_rl.runs.checkpoint import POLICY_FILE
 from workflow_rl.runs.config import TrainConfig
@@ -56,13 +54,13 @@ def write_hub(
     write_policy(cast(Parameters, policy), environment, folder / POLICY_FILE)
     for name in _COPIED:
         if (run.path / name).is_file():
-            copy_file(run.path / name, folder / name, MOST_BYTES)
+            copy_file(run.path / name, folder / name, MOST_OF_AGENT)
     score, told = None, "The agent was not scored."
     if run.evaluation is not None:
         returns = scoring_of(config.env).returns(run.evaluation)
         score = mean_of([*returns.values()])
         told = _score(run.evaluation, score, {name: len(returns[name]) for name in returns})
-        write_text(folder / SCORES_FILE, json.dumps(_plain(run.evaluation), indent=2) + "\n")
+        write_json(folder / SCORES_FILE, _plain(run.evaluation))
     about = yaml.safe_dump(_metadata(run.name, config, score), sort_keys=False)
     facts = _facts(run, config).items()
     rows = "\n".join(f"| {name} | {in_markdown(value)} |" for name, value in facts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import os
@@ -10,9 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workflow_rl.agents.policies.policy_file import MOST_BYTES
 from workflow_rl.errors import UserError
-from workflow_rl.output_files import NOT_OURS, read_text, require_numbers, sha256_of
+from workflow_rl.output_files import (
+    read_json,
+    reading,
+    require_numbers,
+    sha256_of,
+)
 from workflow_rl.runs.folder import population_of, read_config, read_metrics, read_summary
 from workflow_rl.runs.run_record import begins_with_another
 
@@ -70,14 +73,14 @@ def read_run(path: Path) -> Run:
 
 def _evaluation(path: Path) -> Mapping[str, Any] | None:
     """Return what `evaluate` left in the folder, if it scored the agent that is there now."""
-    from workflow_rl.evaluation.evaluate import AGENT_DIGEST
+    from workflow_rl.evaluation.evaluate import AGENT_DIGEST, MOST_OF_SCORES
     from workflow_rl.runs.checkpoint import checkpoint_path
 
     file = path / "evaluation.json"
     if not file.exists():
         return _evaluation_of_best(path)
-    try:
-        evaluation = json.loads(read_text(file, 2**28))
+    with reading(file):
+        evaluation = read_json(file, MOST_OF_SCORES)
         cells = evaluation.get("cells")
         samples = [*(cells or ()), *([evaluation] if cells is None or "mean" in evaluation else ())]
         for sample in samples:
@@ -92,14 +95,10 @@ def _evaluation(path: Path) -> Mapping[str, Any] | None:
         if evaluation.get("official_protocol"):
             _require_mean(evaluation["total"], evaluation["total_interval_95"])
         scored, agent = evaluation.get(AGENT_DIGEST), checkpoint_path(path)
-        if scored is None or scored != sha256_of(agent, MOST_BYTES):
+        if scored is None or scored != sha256_of(agent):
             _log.warning("%s does not say that it is of %s: it is left out", file, agent)
             return None
         return dict(evaluation)
-    except KeyError as error:
-        raise UserError(f"{file} cannot be read: it has no {error}") from None
-    except NOT_OURS as error:
-        raise UserError(f"{file} cannot be read: {error}") from None
 
 
 def _evaluation_of_best(path: Path) -> Mapping[str, Any] | None:
@@ -110,7 +109,7 @@ def _evaluation_of_best(path: Path) -> Mapping[str, Any] | None:
     both = [folder / "best.safetensors" for folder in (above, path)]
     if not all(file.is_file() for file in both):
         return None
-    first, second = (sha256_of(file, MOST_BYTES) for file in both)
+    first, second = (sha256_of(file) for file in both)
     return _evaluation(above) if first == second else None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.collection.trace import COLLECTOR, LEARNER, Activity
 from workflow_rl.errors import UserError
-from workflow_rl.output_files import NOT_OURS, read_text
+from workflow_rl.output_files import NOT_OURS, read_json
 from workflow_rl.reporting.drawing import as_drawn
 
 UPDATES_SHOWN = 2
@@ -101,7 +100,7 @@ class RunTrace(NamedTuple):
 def read_trace(path: Path) -> RunTrace:
     """Read a file that --trace wrote. Raises UserError."""
     try:
-        trace = json.loads(read_text(path, MOST_BYTES))
+        trace = read_json(path, MOST_BYTES)
         name_of: dict[int, str] = {}
         spans: dict[int, list[tuple[float, float, int]]] = {}
         for event in trace["traceEvents"]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any, TypeAlias
 from workflow_rl.agents.algorithm import DivergedError, LearningAgent
 from workflow_rl.agents.policies.actors import Advised
 from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.agents.policies.policy_file import MOST_BYTES
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
@@ -20,7 +18,7 @@ from workflow_rl.environments.env_batch import EnvBatchFactory
 from workflow_rl.environments.episode import SeedStream
 from workflow_rl.environments.source import guests
 from workflow_rl.errors import ConfigError, StoppedAtOnce, UserError, message_of
-from workflow_rl.output_files import NOT_OURS, read_text, sha256_of
+from workflow_rl.output_files import MOST_OF_LONG_RECORD, NOT_OURS, read_json, sha256_of
 from workflow_rl.progress_bar import Progress
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.make_schedule import episode_specs
@@ -45,8 +43,6 @@ HELD_OUT = 0.1
 """The share of the teacher's episodes that nothing is learned from."""
 MOST_SCORED = 100
 """The most episodes that the copy plays, which only tell how good it is."""
-MOST_OF_RECORD = 2**24
-"""A larger file is no account of a copy."""
 
 MakePool: TypeAlias = Callable[[EnvBatchFactory], AnyPool]
 
@@ -109,13 +105,13 @@ def digest_of(teacher: str) -> str | None:
         from workflow_rl.teaching import minari_datasets
 
         return minari_datasets.digest_of_dataset(dataset)
-    return sha256_of(saved_path(path), MOST_BYTES) if path.exists() else None
+    return sha256_of(saved_path(path)) if path.exists() else None
 
 
 def require_same_teacher(run: Path, teacher: str) -> None:
     """Raise ValueError if the teacher's file is not the one that the run in a folder copied."""
     try:
-        copied = json.loads(read_text(run / TEACHER_FILE, MOST_OF_RECORD))["sha256"]
+        copied = read_json(run / TEACHER_FILE, MOST_OF_LONG_RECORD)["sha256"]
     except NOT_OURS:
         raise ValueError(f"its {TEACHER_FILE} cannot be read") from None
     if copied != digest_of(teacher):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -16,12 +15,16 @@ import numpy as np
 from workflow_rl.environments.named_by_file import is_plain
 from workflow_rl.environments.one_team_of_two import weights_of
 from workflow_rl.errors import ConfigError, UserError
-from workflow_rl.output_files import NOT_OURS, read_text, require_numbers, write_text
+from workflow_rl.output_files import (
+    MOST_OF_LONG_RECORD,
+    read_json,
+    reading,
+    require_numbers,
+    write_json,
+)
 from workflow_rl.runs.signature import SIGNATURE, made_here, signed
 
 DUEL_FILE, EXPLOIT_FILE = "duel.json", "exploit.json"
-MOST_OF_DUEL = 2**26
-"""Bytes; a larger file is not one of ours."""
 
 Shares = dict[str, list[float]]
 """The share of each agent, by side, in the order of the side's agents."""
@@ -50,14 +53,13 @@ class DuelRecord:
 
     def write(self, path: Path) -> None:
         """Replace the file in the folder `path` in one step. Raises OSError."""
-        write_text(path / DUEL_FILE, self.text)
+        write_json(path / DUEL_FILE, self.to_dict())
 
-    @property
-    def text(self) -> str:
+    def to_dict(self) -> dict[str, Any]:
         """As the file has it."""
         values = dataclasses.asdict(self)
         del values["is_own"]
-        return json.dumps(signed(values) if self.is_own else values, indent=1) + "\n"
+        return signed(values) if self.is_own else values
 
     @property
     def responses(self) -> dict[str, int]:
@@ -104,28 +106,24 @@ def is_duel(path: Path) -> bool:
 
 def read_duel(path: Path) -> DuelRecord:
     """Raises UserError."""
-    try:
-        values = json.loads(read_text(path / DUEL_FILE, MOST_OF_DUEL))
+    with reading(path / DUEL_FILE):
+        values = read_json(path / DUEL_FILE, MOST_OF_LONG_RECORD)
         is_own = made_here(values)
         for names in (values, values["config"]):
             names.pop(SIGNATURE, None)
         record = DuelRecord(**values, is_own=is_own)
         _require_whole(record)
         return record
-    except NOT_OURS as error:
-        raise UserError(f"{path / DUEL_FILE} cannot be read: {str(error)[:300]}") from None
 
 
 def read_exploit(path: Path) -> dict[str, Any]:
     """Return what the command `exploit` left in a folder. Raises UserError."""
-    try:
-        found = dict(json.loads(read_text(path / EXPLOIT_FILE, MOST_OF_DUEL)))
+    with reading(path / EXPLOIT_FILE):
+        found = dict(read_json(path / EXPLOIT_FILE, MOST_OF_LONG_RECORD))
         found["attackers"][found["worst"]]
         for score in [*found["attackers"], *found["fixed"].values()]:
             _mean_in(score)
         return {**found, "agent": str(found["agent"]), "side": str(found["side"])}
-    except NOT_OURS as error:
-        raise UserError(f"{path / EXPLOIT_FILE} cannot be read: {str(error)[:300]}") from None
 
 
 Measured = dict[str, dict[int, tuple[float, float]]]
@@ -163,11 +161,9 @@ def read_measured(path: Path, record: DuelRecord) -> tuple[Measured, Measured]:
 
 def _score_in(file: Path) -> tuple[float, float]:
     """Return a score, the sum of a protocol's cells if there are any, and half its interval."""
-    try:
-        found = json.loads(read_text(file, MOST_OF_DUEL))
+    with reading(file):
+        found = read_json(file, MOST_OF_LONG_RECORD)
         return _mean_in(found, "total_" if "total_interval_95" in found else "")
-    except NOT_OURS as error:
-        raise UserError(f"{file} cannot be read: {str(error)[:300]}") from None
 
 
 def _place(agent: str) -> tuple[str, ...]:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 import os
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workflow_rl.errors import UserError
-from workflow_rl.output_files import NOT_OURS, read_text, require_numbers
+from workflow_rl.output_files import NOT_OURS, read_json, read_text, reading, require_numbers
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.run_record import POPULATION_FILE
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 NEEDED = frozenset(("update", "episodes", "env_steps", "wall_seconds", "return_mean"))
 """Columns without which nothing can be drawn nor gone on with."""
-MOST_OF_CONFIG, MOST_OF_METRICS = 2**20, 2**30
+MOST_OF_METRICS = 2**30
 """Bytes; a larger file is not one of ours."""
 KEPT_FOLDER = "kept"
 DIVERGED_FILE = "diverged.npz"
@@ -84,7 +83,7 @@ def distinct_names(paths: Sequence[Path]) -> list[str]:
 def read_config(path: Path) -> TrainConfig:
     """A run's config. Raises UserError."""
     try:
-        return TrainConfig.from_dict(json.loads(read_text(path / "config.json", MOST_OF_CONFIG)))
+        return TrainConfig.from_dict(read_json(path / "config.json"))
     except FileNotFoundError:
         if not path.exists():
             raise UserError(f"{path} does not exist") from None
@@ -97,16 +96,12 @@ def read_config(path: Path) -> TrainConfig:
 def read_summary(path: Path) -> dict[str, Any]:
     """The summary of a run that has ended, finished or not; of several policies, the best one's.
     Raises UserError."""
-    try:
-        summary = json.loads(read_text(path / "summary.json", MOST_OF_CONFIG))
+    with reading(path / "summary.json"):
+        summary = read_json(path / "summary.json")
         summary = summary["policies"][summary["best_policy"]] if "policies" in summary else summary
         best, skipped = summary.get("best_score"), summary.get("skipped_episodes", [])
         require_numbers(summary["wall_seconds"], 0 if best is None else best, *skipped)
         return {**summary, "skipped_episodes": list(skipped)}
-    except KeyError as error:
-        raise UserError(f"{path / 'summary.json'} cannot be read: it has no {error}") from None
-    except NOT_OURS as error:
-        raise UserError(f"{path / 'summary.json'} cannot be read: {error}") from None
 
 
 def return_at_the_end(path: Path) -> float | None:
@@ -122,8 +117,7 @@ def is_finished(path: Path) -> bool:
     """Whether the run in the folder, or those of several policies, came to the end: its summary
     says so. Raises UserError."""
     try:
-        summary = json.loads(read_text(path / "summary.json", MOST_OF_CONFIG))
-        return bool(summary["finished"])
+        return bool(read_json(path / "summary.json")["finished"])
     except FileNotFoundError:
         return False
     except NOT_OURS as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import time
@@ -23,7 +22,7 @@ from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.source import guests
 from workflow_rl.errors import ObservationError, UserError
 from workflow_rl.evaluation.intervals import by_kind, mean_of
-from workflow_rl.output_files import write_text
+from workflow_rl.output_files import write_json
 from workflow_rl.runs.checkpoint import Checkpoint, TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import DIVERGED_FILE, kept_name, read_metrics
@@ -135,7 +134,7 @@ class Learner:
             from workflow_rl.runs.copy_teacher import TEACHER_FILE
 
             with self.run.writing(TEACHER_FILE) as path:
-                write_text(path, json.dumps(self.copied, indent=2) + "\n")
+                write_json(path, self.copied)
         self.run.record_weights(self._weights(), init_from=self._init_from is not None)
 
     def _have_best_play(self) -> None:

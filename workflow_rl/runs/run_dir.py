@@ -7,7 +7,6 @@ import dataclasses
 import fcntl
 import fnmatch
 import itertools
-import json
 import logging
 import math
 import os
@@ -32,19 +31,18 @@ from workflow_rl.output_files import (
     make_folder,
     new_file,
     no_link,
-    read_text,
+    read_json,
     remove_own,
     remove_unfinished,
     replacing,
     require_no_links,
-    write_text,
+    write_json,
 )
 from workflow_rl.runs.checkpoint import MEMORY_FOLDER, Checkpoint, save_checkpoint, writing_of
 from workflow_rl.runs.config import CAME_FROM, TrainConfig
 from workflow_rl.runs.folder import (
     DIVERGED_FILE,
     KEPT_FOLDER,
-    MOST_OF_CONFIG,
     is_finished,
     read_metrics,
 )
@@ -249,7 +247,7 @@ class RunDir:
 
     def _put_config(self, config: TrainConfig) -> None:
         content = {**config.to_save(), CAME_FROM: dict(sorted(self._came_from.items()))}
-        write_text(self.path / "config.json", json.dumps(content, indent=2) + "\n")
+        write_json(self.path / "config.json", content)
 
     def _origins(self, config: TrainConfig, resumed: Checkpoint | None) -> dict[str, str]:
         """Return where the config's values came from: of a run that goes on, what its folder says,
@@ -259,7 +257,7 @@ class RunDir:
         was, now = flattened(resumed.config), config.flat()
         known: dict[str, str] = {}
         with suppress(*NOT_OURS):
-            content = json.loads(read_text(self.path / "config.json", MOST_OF_CONFIG))
+            content = read_json(self.path / "config.json")
             known = {
                 name: str(content[CAME_FROM][name]) for name in now.keys() & content[CAME_FROM]
             }
@@ -319,7 +317,7 @@ class RunDir:
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write summary.json, of a run that ends here, finished or not."""
         with self.writing("summary.json") as path:
-            write_text(path, json.dumps(summary, indent=2) + "\n")
+            write_json(path, summary)
 
 
 @contextmanager

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from workflow_rl.output_files import read_text, write_text
+from workflow_rl.output_files import read_json, write_json
 
 RECORD_FILE = "machine.json"
 POPULATION_FILE = "population.json"
 """Its presence says that a folder is one of several policies."""
 N_UPDATES = 3
 """Updates after which the weights are recorded."""
-MOST_BYTES = 2**20
-"""A larger file is not one of ours."""
 
 
 class RunRecord(BaseModel):
@@ -39,14 +36,13 @@ class RunRecord(BaseModel):
 
     def write(self, path: Path) -> None:
         """Replace the file."""
-        write_text(path, json.dumps(self.model_dump(), indent=2) + "\n")
+        write_json(path, self.model_dump())
 
 
 def read_record(path: Path) -> RunRecord:
     """Raises OSError, ValueError naming the file."""
-    text = read_text(path, MOST_BYTES)
     try:
-        return RunRecord(**json.loads(text))
+        return RunRecord(**read_json(path))
     except (TypeError, ValueError, RecursionError):
         raise ValueError(f"{path.name} is not a record of this package") from None
 

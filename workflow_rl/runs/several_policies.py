@@ -7,7 +7,6 @@ names of a population are those of Sample Factory (Petrenko et al. 2020). Import
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -18,17 +17,18 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from workflow_rl.agents.policies.policy_file import MOST_BYTES
 from workflow_rl.agents.settings import Count, NotNegative, Settings, Share
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.output_files import (
-    NOT_OURS,
+    MOST_OF_AGENT,
+    MOST_OF_LONG_RECORD,
     begin_folder,
     copy_file,
-    read_text,
+    read_json,
+    reading,
     remove_own,
     require_no_links,
-    write_text,
+    write_json,
 )
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.run_record import POPULATION_FILE
@@ -217,10 +217,6 @@ def random_of(seed: int, *stream: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=stream))
 
 
-MOST_OF_POPULATION = 2**26
-"""Bytes; a larger file is not one of ours."""
-
-
 @dataclass(frozen=True)
 class Meeting:
     """What became of a population at one point. at: its members' episodes (or env steps) so far.
@@ -248,16 +244,11 @@ class PopulationRecord:
 
     def write(self, path: Path) -> None:
         """Replace the file in the folder `path` in one step."""
-        write_text(path / POPULATION_FILE, self.text)
+        write_json(path / POPULATION_FILE, dataclasses.asdict(self))
 
     def folders(self, path: Path) -> list[Path]:
         """Return the run folder of each policy in the folder `path`."""
         return [policy_folder(path, number) for number in range(len(self.configs))]
-
-    @property
-    def text(self) -> str:
-        """As the file has it."""
-        return json.dumps(dataclasses.asdict(self), indent=1) + "\n"
 
 
 def policy_folder(path: Path, number: int) -> Path:
@@ -267,13 +258,13 @@ def policy_folder(path: Path, number: int) -> Path:
 
 def begin_population(path: Path, record: PopulationRecord) -> None:
     """Make the folder, which must be new or empty. Raises UserError."""
-    begin_folder(path, POPULATION_FILE, record.text)
+    begin_folder(path, POPULATION_FILE, dataclasses.asdict(record))
 
 
 def read_population(path: Path) -> PopulationRecord:
     """Raises UserError."""
-    try:
-        values = json.loads(read_text(path / POPULATION_FILE, MOST_OF_POPULATION))
+    with reading(path / POPULATION_FILE):
+        values = read_json(path / POPULATION_FILE, MOST_OF_LONG_RECORD)
         configs = [TrainConfig.from_dict(config) for config in values["configs"]]
         if not configs:
             raise ValueError("it has no policies")
@@ -285,8 +276,6 @@ def read_population(path: Path) -> PopulationRecord:
         record = PopulationRecord(values["configs"], exchange, meetings)
         require_no_links(*record.folders(path))
         return record
-    except NOT_OURS as error:
-        raise UserError(f"{path / POPULATION_FILE} cannot be read: {str(error)[:300]}") from None
 
 
 def _meeting(
@@ -326,7 +315,7 @@ def unfinished_population(path: Path) -> Iterator[None]:
     except BaseException as error:
         content = {"finished": False, "reason": shortened(str(error)) or type(error).__name__}
         with suppress(OSError):
-            write_text(path / "summary.json", json.dumps(content, indent=2) + "\n")
+            write_json(path / "summary.json", content)
         raise
 
 
@@ -335,9 +324,9 @@ def finish_population(path: Path, summaries: Sequence[Mapping[str, Any]], best: 
     are, and the summaries of all. Raises UserError."""
     try:
         for name in ("config.json", "best.safetensors"):
-            copy_file(policy_folder(path, best) / name, path / name, MOST_BYTES)
+            copy_file(policy_folder(path, best) / name, path / name, MOST_OF_AGENT)
         content = {"finished": True, "best_policy": best, "policies": list(summaries)}
-        write_text(path / "summary.json", json.dumps(content, indent=2) + "\n")
+        write_json(path / "summary.json", content)
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror}") from None
     except ValueError as error:

@@ -7,21 +7,18 @@ sign it anew.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from workflow_rl.agents.policies.policy_file import load_file, save_file
-from workflow_rl.output_files import NOT_OURS, read_text, replacing, write_text
+from workflow_rl.output_files import MOST_OF_LONG_RECORD, NOT_OURS, read_json, replacing, write_json
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.runs.signature import accept, signed
 
 RECORDS = ("config.json", "machine.json", "population.json", "tune.json", "duel.json")
 """Files of a run, a population, a search and a duel that name what would be imported."""
-MOST_OF_RECORD = 2**26
-"""Bytes; a larger file is not one of ours."""
 
 
 def sign(source: Path) -> None:
@@ -79,10 +76,10 @@ def _sign_policy(path: Path) -> None:
 
 
 def _sign_record(path: Path) -> None:
-    before = json.loads(read_text(path, MOST_OF_RECORD))
+    before = read_json(path, MOST_OF_LONG_RECORD)
     after = _with_signatures(before)
     if after != before:
-        write_text(path, json.dumps(after, indent=2) + "\n")
+        write_json(path, after)
 
 
 def _with_signatures(value: Any) -> Any:

@@ -194,7 +194,7 @@ def run_duel(
         record = _going_on(path, record)
     else:
         _try_start(config, sides, start)
-        begin_folder(path, DUEL_FILE, record.text)
+        begin_folder(path, DUEL_FILE, record.to_dict())
     with locked(path):
         return _Duel(path, config, settings, sides, record, say, quiet).run()
 

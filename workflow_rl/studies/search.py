@@ -6,7 +6,6 @@ Akiba et al. 2019, "Optuna: a next-generation hyperparameter optimization framew
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import sys
 import time
@@ -24,7 +23,7 @@ from tqdm import tqdm
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.errors import ObservationError, UserError
-from workflow_rl.output_files import NOT_OURS, replacing, write_text
+from workflow_rl.output_files import NOT_OURS, replacing, write_json
 from workflow_rl.reporting import learning_curve
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Plan, execute
@@ -382,7 +381,7 @@ def _unused(path: Path) -> Path:
 
 
 def write_best(path: Path, settings: Mapping[str, float]) -> None:
-    write_text(path / "best.json", json.dumps(dict(settings), indent=2) + "\n")
+    write_json(path / "best.json", dict(settings))
 
 
 def draw(study: optuna.Study, path: Path) -> list[Path]:

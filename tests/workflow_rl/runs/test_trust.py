@@ -580,7 +580,7 @@ def test_a_read_only_file_is_trusted_for_one_command(monkeypatch: pytest.MonkeyP
         raise PermissionError(13, "it is not writable", str(path))
 
     monkeypatch.setattr("workflow_rl.runs.trust.save_checkpoint", refuse)
-    monkeypatch.setattr("workflow_rl.runs.trust.write_text", refuse)
+    monkeypatch.setattr("workflow_rl.runs.trust.write_json", refuse)
     before = Path("mine/checkpoint.safetensors").read_bytes()
     assert CliRunner().invoke(main, [*EVALUATE, "--trust"]).exit_code == 0
     assert Path("mine/checkpoint.safetensors").read_bytes() == before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
 from pathlib import Path
@@ -14,7 +13,7 @@ from workflow_rl.commands.errors import own_command, training_errors
 from workflow_rl.commands.options import COUNT, EPISODES, PATH, SEED, plain_option
 from workflow_rl.commands.options_by_env import Look, Named, OpenCommand
 from workflow_rl.environments.source import default_env, guests
-from workflow_rl.output_files import write_text
+from workflow_rl.output_files import write_json
 
 SECTION = "Train"
 
@@ -102,7 +101,7 @@ def train_champion(
         "scoring": time.perf_counter() - end,
     }
     card = recipe.card(run_dir, shlex.join(["workflow-rl", *command]), chosen, seconds)
-    write_text(run_dir / CARD_FILE, json.dumps(card, indent=2) + "\n")
+    write_json(run_dir / CARD_FILE, card)
     click.echo(
         f"agent: {run_dir / AGENT_FILE}\n"
         f"card: {run_dir / CARD_FILE} ({sum(seconds.values()):.0f} s in all)"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import OutputFile
-from workflow_rl.output_files import require_writable, write_text
+from workflow_rl.output_files import require_writable, write_json
 from workflow_rl.reporting.drawing import save_png
 
 SECTION = "CAGE"
@@ -81,7 +80,7 @@ def describe_scenario(
         raise click.BadParameter(str(error), param_hint="FILE") from None
     click.echo("\n".join(lines(network)))
     if json_path is not None:
-        write_text(json_path, json.dumps(scenario_facts(network), indent=2) + "\n")
+        write_json(json_path, scenario_facts(network))
         click.echo(f"facts: {json_path}")
     if picture is not None:
         save_png(scenario_figure(network), picture)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,12 @@ import click
 
 from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import PATH, SAVED, SEED, given_options, spelling
-from workflow_rl.output_files import require_writable, require_writable_folder, write_text
+from workflow_rl.output_files import (
+    require_writable,
+    require_writable_folder,
+    write_json,
+    write_text,
+)
 
 if TYPE_CHECKING:
     from workflow_rl.workflows.ranking import Ranking
@@ -63,7 +67,7 @@ def search_workflow(runs: tuple[Path, ...], **options: Any) -> None:
     page, scores = [output / name for name in FILES]
     output.mkdir(parents=True, exist_ok=True)
     write_text(page, workflow_page(", ".join(agents.names), ranking))
-    write_text(scores, json.dumps({"seed": seed, **ranking.to_dict()}, indent=2) + "\n")
+    write_json(scores, {"seed": seed, **ranking.to_dict()})
     _show(ranking)
     click.echo(f"scores:     {shlex.quote(str(scores))}")
     click.echo(f"page:       {shlex.quote(str(page))}")

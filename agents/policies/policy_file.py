@@ -158,11 +158,9 @@ def unpacked(
         n_further=settings.get("n_further", 0),
         sampled=settings.get("sampled", False),
     )
-    if not (type(policy.masked) is type(policy.sampled) is bool and type(policy.n_further) is int):
-        raise ValueError("its settings are of other types")
-    if ":" in policy.network and may_be_own:
-        return policy
-    if ":" in policy.network or not _fits_together(policy):
+    is_typed = type(policy.masked) is type(policy.sampled) is bool and type(policy.n_further) is int
+    is_own = ":" in policy.network
+    if not is_typed or not (may_be_own if is_own else _fits_together(policy)):
         raise UserError("its layers do not fit together")
     return policy
 

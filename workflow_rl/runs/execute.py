@@ -66,7 +66,7 @@ def new_plan(
 ) -> Plan:
     """Return the plan of new runs, each with a seed of its own. Raises ConfigError.
 
-    exchange: how the policies of a population learn from each other: see `exchange.member_configs`.
+    exchange: how the policies of a population learn from each other: see `member_configs`.
     """
     if n_policies == 1 and exchange is None:
         return Plan([config], [None])

@@ -12,7 +12,6 @@ from workflow_rl.collection.rollout import utilisation
 from workflow_rl.commands.errors import own_command
 from workflow_rl.commands.options import spelling
 from workflow_rl.environments.source import guests
-from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Outcome
 from workflow_rl.runs.folder import read_metrics
@@ -20,6 +19,7 @@ from workflow_rl.runs.learner import Learner, is_zero_sum, only_warned
 from workflow_rl.runs.metrics import paid_agents
 from workflow_rl.runs.progress import described_returns, judged
 from workflow_rl.runs.return_curves import returns_of_known_agents, running_mean
+from workflow_rl.runs.training_state import TrainingState
 from workflow_rl.terminal import fitting
 from workflow_rl.text_table import text_table
 

@@ -167,7 +167,6 @@ def played_by(environment: Environment, python: str | None) -> Environment:
 def _checked(guest: Guest, args: Mapping[str, Any], named_by_file: bool) -> Settings:
     # Workers do not come here, and import no pydantic.
     from workflow_rl.agents.settings import ContentOf
-    from workflow_rl.errors import ConfigError
 
     arguments = guest.arguments()
     names = arguments.model_fields

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from workflow_rl.agents.algorithm import Algorithm
-from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.agents.policies.numpy_policy import Parameters
 from workflow_rl.agents.settings import Settings
 from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.environments.named_by_file import is_plain, texts_in
 from workflow_rl.errors import ConfigError, UserError
-from workflow_rl.evaluation.intervals import Mean, by_kind, mean_of
 from workflow_rl.runs.checkpoint_file import read_values, write_values
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.handed_in import LIST
-from workflow_rl.runs.return_curves import RECENT_EPISODES, n_recent
 from workflow_rl.runs.saved_config import (
     UnknownSettings,
     import_classes,
     only_the_file_names,
     require_same_fields,
 )
+from workflow_rl.runs.training_state import TrainingState
 from workflow_rl.version import __version__
 
 if TYPE_CHECKING:
@@ -51,143 +46,6 @@ _OTHER_KINDS = {
     "a checkpoint (.safetensors)",
 }
 """What an archive is, by the name of a file in it."""
-
-
-@dataclass
-class TrainingState:
-    """Where a run stands, besides its agent. Seconds and counts are sums over all its updates.
-
-    held_seconds: collecting waited because the learner was behind.
-    dropped_steps: env transitions that were collected and never learned from. slots: where the envs
-    are that go on from unroll to unroll: the episode of each, its actions so far, and the total of
-    its curriculum.
-    episode_length: mean of the last rollout in which episodes ended, in steps; 0 before.
-    recent_returns: of the last episodes, oldest first; recent_variants: of the same. best_score: of
-    best.safetensors, as training saw it; best_update: the update after which it was the first time.
-    skipped_episodes: the numbers of those that cannot be played. unfinished: of those that were
-    begun before others that count already, where workers begin one after another without end.
-    meetings: of a population, in which it took part, see `training.population`. diverged: whether
-    it learns nothing before the next of them.
-    unlogged: the last update's row of metrics, if its evaluation has been interrupted.
-    busy_seconds: the workers' time spent stepping or acting. worker_seconds, of which
-    worker_seconds_collecting while collecting: their wall time. All three over all workers.
-    """
-
-    updates: int = 0
-    episodes: int = 0
-    env_steps: int = 0
-    wall_seconds: float = 0.0
-    collect_seconds: float = 0.0
-    update_seconds: float = 0.0
-    busy_seconds: float = 0.0
-    worker_seconds: float = 0.0
-    worker_seconds_collecting: float = 0.0
-    learner_idle_seconds: float = 0.0
-    held_seconds: float = 0.0
-    workers_restarted: int = 0
-    dropped_steps: int = 0
-    slots: list[tuple[int, Actions | None, int | None]] = field(default_factory=list)
-    episode_length: float = 0.0
-    skipped_episodes: list[int] = field(default_factory=list)
-    unfinished: list[int] = field(default_factory=list)
-    meetings: int = 0
-    diverged: bool = False
-    unlogged: dict[str, float] | None = None
-    best_score: float = float("-inf")
-    best_update: int = 0
-    recent_returns: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))
-    recent_variants: deque[str] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))
-
-    @property
-    def logged_updates(self) -> int:
-        """How many updates have their row of metrics."""
-        return self.updates - (self.unlogged is not None)
-
-    @property
-    def n_recent(self) -> int:
-        """See the function."""
-        return n_recent(self.episodes, self.env_steps, self.episode_length)
-
-    def has_skipped(self, episodes: int = RECENT_EPISODES) -> bool:
-        """See the function."""
-        return has_skipped(self.skipped_episodes, self.episodes, episodes)
-
-    def recent_mean(
-        self, drawn: Sequence[str], episodes: int | None = None, chosen_of: int = 1
-    ) -> Mean | None:
-        """Mean return of so many of the last episodes, in which each variant counts as often as it
-        is drawn: see `intervals.by_kind`. None before any has ended.
-
-        drawn: the environment's variants. episodes: None is `n_recent`. chosen_of: see
-        `intervals.quantile`."""
-        episodes = episodes or self.n_recent
-        returns = list(self.recent_returns)[-episodes:]
-        variants = list(self.recent_variants)[-episodes:]
-        return mean_of(*by_kind(returns, variants, drawn), chosen_of) if returns else None
-
-    def recent_means(self) -> dict[str, float]:
-        """Mean return of each of several variants among the `n_recent` last episodes."""
-        returns = list(self.recent_returns)[-self.n_recent :]
-        variants = list(self.recent_variants)[-self.n_recent :]
-        pairs = list(zip(returns, variants, strict=False))
-        names = sorted({*variants})
-        of_each = {name: [value for value, variant in pairs if variant == name] for name in names}
-        return {name: float(np.mean(values)) for name, values in of_each.items() if len(names) > 1}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        slots = [
-            [episode, None if actions is None else torch.from_numpy(_smallest(actions)), total]
-            for episode, actions, total in self.slots
-        ]
-        recent = {name: list(getattr(self, name)) for name in ("recent_returns", "recent_variants")}
-        return {**vars(self), **recent, "slots": slots}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> TrainingState:
-        """The inverse of `to_dict`. Raises ValueError and others for what never was one."""
-        require_same_fields(values, [field.name for field in dataclasses.fields(cls)])
-        recent = {
-            "recent_returns": deque(map(float, values["recent_returns"]), maxlen=RECENT_EPISODES),
-            "recent_variants": deque(map(str, values["recent_variants"]), maxlen=RECENT_EPISODES),
-        }
-        slots = [_slot(*slot) for slot in values["slots"]]
-        state = cls(**{**values, **recent, "slots": slots})
-        state.best_score = float(state.best_score)
-        _require_numbers(state)
-        return state
-
-
-def _require_numbers(state: TrainingState) -> None:
-    """Raises ValueError for a count or seconds that are no finite number."""
-    kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,)}
-    for counter in dataclasses.fields(state):
-        value, expected = getattr(state, counter.name), kinds.get(str(counter.type))
-        if expected is None or counter.name == "best_score":  # Which begins as -inf.
-            continue
-        if type(value) not in expected or not abs(value) < 2**63:
-            raise ValueError(f"{counter.name} is no number")
-
-
-def has_skipped(skipped: Sequence[int], n_played: int, episodes: int = RECENT_EPISODES) -> bool:
-    """Whether more than one in a hundred of so many of the last episodes could not be played. The
-    mean return of the others says nothing of such an agent: they are those that it survives."""
-    n_last = min(episodes, n_played)
-    return sum(number >= n_played - n_last for number in skipped) > n_last / 100
-
-
-def _smallest(actions: Actions) -> Actions:
-    """Choices of up to 256 in a byte each: an episode without end has them all in a checkpoint."""
-    fits = actions.dtype == np.int64 and not (actions >> 8).any()
-    return actions.astype(np.uint8) if fits else actions
-
-
-def _slot(
-    episode: int, actions: Any, total: int | None = None
-) -> tuple[int, Actions | None, int | None]:
-    if actions is None:
-        return episode, None, total
-    return episode, (actions.long() if actions.dtype == torch.uint8 else actions).numpy(), total
 
 
 @dataclass(frozen=True)

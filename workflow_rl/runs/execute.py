@@ -17,13 +17,14 @@ from workflow_rl.collection.worker_process import require_no_worker
 from workflow_rl.environments.source import guests
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.output_files import remove_own
-from workflow_rl.runs.checkpoint import Checkpoint, has_skipped
+from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.hints import warn_if_results_vary
 from workflow_rl.runs.learner import Draw, Learner
 from workflow_rl.runs.loop import Meetings, Watch, train_together
 from workflow_rl.runs.make_agent import require_device
 from workflow_rl.runs.run_dir import make_run_folder
+from workflow_rl.runs.training_state import has_skipped
 
 if TYPE_CHECKING:
     # What several policies need is imported for them alone.

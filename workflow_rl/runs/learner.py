@@ -23,16 +23,17 @@ from workflow_rl.environments.source import guests
 from workflow_rl.errors import ObservationError, UserError
 from workflow_rl.evaluation.intervals import by_kind, mean_of
 from workflow_rl.output_files import write_json
-from workflow_rl.runs.checkpoint import Checkpoint, TrainingState
+from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import DIVERGED_FILE, kept_name, read_metrics
 from workflow_rl.runs.make_agent import LATEST, begin_with, load_memory, restored_agent
 from workflow_rl.runs.make_agent import make_agent as make_agent
 from workflow_rl.runs.make_schedule import make_schedule
-from workflow_rl.runs.metrics import Seconds, advance, row_of, summarise
+from workflow_rl.runs.metrics import row_of, summarise
 from workflow_rl.runs.return_curves import Metrics
 from workflow_rl.runs.run_dir import NotWrittenError, RunDir
 from workflow_rl.runs.run_record import N_UPDATES, weights_digest
+from workflow_rl.runs.training_state import Seconds, TrainingState
 from workflow_rl.terminal import fitting, shortened
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ class Learner:
         self._policy = None
         update_seconds = time.perf_counter() - update_start
         seconds = Seconds(update_start - wait_start, update_seconds, self._passed())
-        advance(self.state, rollout, seconds)
+        self.state.advance(rollout, seconds)
         return row_of(self.config, self.state, rollout, metrics, seconds)
 
     def evaluate(

@@ -18,8 +18,8 @@ from workflow_rl.collection.schedule import (
 )
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.errors import ObservationError
-from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.training_state import TrainingState
 
 
 def make_schedule(

@@ -1,16 +1,16 @@
-"""Tell of a run: the columns of metrics.csv, its state after an update, its summary."""
+"""Tell of a run: the columns of metrics.csv, the row of an update, and the summary."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from workflow_rl.collection.rollout import Rollout, utilisation
-from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.resolve import OF_WORKERS
+from workflow_rl.runs.training_state import Seconds, TrainingState
 
 METRICS = (
     "update",
@@ -105,48 +105,6 @@ def return_columns(config: TrainConfig) -> dict[str, str]:
     """
     variants = dict.fromkeys(config.environment.variants)
     return {variant: f"return_mean_{variant}" for variant in variants} if len(variants) > 1 else {}
-
-
-class Seconds(NamedTuple):
-    """The seconds of an update: the learner's wait for its rollout, its learning, and the total.
-
-    An evaluation after the update is not counted.
-    """
-
-    waiting: float
-    learning: float
-    total: float
-
-
-def advance(state: TrainingState, rollout: Rollout, seconds: Seconds) -> None:
-    """Count an update that learned from this rollout."""
-    state.updates += 1
-    state.worker_seconds_collecting += rollout.worker_seconds
-    pass_time(state, rollout.n_workers, seconds.total)
-    state.episodes += rollout.episodes
-    state.env_steps += rollout.env_steps
-    state.dropped_steps += rollout.dropped_steps
-    state.collect_seconds += rollout.collect_seconds
-    state.update_seconds += seconds.learning
-    state.learner_idle_seconds += seconds.waiting
-    state.held_seconds += rollout.held_seconds
-    state.busy_seconds += rollout.busy_seconds
-    state.workers_restarted += rollout.workers_restarted
-    state.slots = [
-        (slot.episode, slot.actions, slot.begun_with or slot.total) for slot in rollout.positions
-    ]
-    state.skipped_episodes += rollout.skipped
-    state.unfinished = list(rollout.unfinished)
-    if rollout.episode_lengths:
-        state.episode_length = float(np.mean(rollout.episode_lengths))
-    state.recent_returns.extend(rollout.returns)
-    state.recent_variants.extend(rollout.variants)
-
-
-def pass_time(state: TrainingState, n_workers: int, seconds: float) -> None:
-    """Count the seconds, for the run and for its workers."""
-    state.wall_seconds += seconds
-    state.worker_seconds += n_workers * seconds
 
 
 def row_of(

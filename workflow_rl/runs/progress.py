@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from workflow_rl.environments.source import guests
 from workflow_rl.progress_bar import Progress
-from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.metrics import paid_agents
 from workflow_rl.runs.return_curves import returns_of_known_agents, verdict
+from workflow_rl.runs.training_state import TrainingState
 from workflow_rl.terminal import fitting
 
 BAR = (

@@ -15,7 +15,6 @@ from workflow_rl.environments.source import environment_of, guests, make_environ
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
-    TrainingState,
     load_checkpoint,
     own_config,
     own_settings,
@@ -27,6 +26,7 @@ from workflow_rl.runs.make_agent import LATEST
 from workflow_rl.runs.resolve import OF_WORKERS
 from workflow_rl.runs.saved_config import flattened
 from workflow_rl.runs.signature import changed, made_here
+from workflow_rl.runs.training_state import TrainingState
 from workflow_rl.terminal import in_short
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from workflow_rl.commands.train_report import print_report
-from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Outcome
+from workflow_rl.runs.training_state import TrainingState
 
 SECONDS = {
     **{"wall_seconds": 10.0, "collect_seconds": 4.0, "update_seconds": 5.0},

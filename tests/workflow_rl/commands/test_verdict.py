@@ -13,12 +13,12 @@ import pytest
 
 from workflow_rl.cage2.red.roster import REDS
 from workflow_rl.commands.train_report import print_report
-from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Outcome, best_of
 from workflow_rl.runs.metrics import summarise
 from workflow_rl.runs.return_curves import returns_of_known_agents
 from workflow_rl.runs.several_policies import PopulationRecord
+from workflow_rl.runs.training_state import TrainingState
 
 AS_GOOD = "about as good as champion"
 

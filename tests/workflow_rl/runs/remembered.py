@@ -11,9 +11,10 @@ from workflow_rl.agents.mbpo.agent import MBPOAgent
 from workflow_rl.agents.mbpo.config import MBPOConfig
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.replay import Transitions
-from workflow_rl.runs.checkpoint import Checkpoint, TrainingState
+from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.learner import make_agent
 from workflow_rl.runs.run_dir import RunDir
+from workflow_rl.runs.training_state import TrainingState
 
 CONFIG = config_of(
     algorithm="mbpo",

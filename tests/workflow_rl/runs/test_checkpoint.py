@@ -15,7 +15,6 @@ from workflow_rl.commands.main import main
 from workflow_rl.errors import UserError
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
-    TrainingState,
     checkpoint_path,
     load_checkpoint,
     own_policy,
@@ -24,6 +23,7 @@ from workflow_rl.runs.checkpoint import (
 from workflow_rl.runs.checkpoint_file import read_values, write_values
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.handed_in import LIST
+from workflow_rl.runs.training_state import TrainingState
 
 
 def a_checkpoint() -> Checkpoint:

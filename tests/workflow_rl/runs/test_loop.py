@@ -17,12 +17,13 @@ from tests.workflow_rl.runs.cyborg_runs import (
 )
 from workflow_rl.errors import UserError
 from workflow_rl.runs import learner
-from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint
+from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.loop import train_policy
 from workflow_rl.runs.metrics import METRICS
 from workflow_rl.runs.run_record import read_record
+from workflow_rl.runs.training_state import TrainingState
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,10 @@ from workflow_rl.agents.mbpo.agent import MBPOAgent
 from workflow_rl.agents.replay import Transitions
 from workflow_rl.errors import UserError
 from workflow_rl.runs import replay_files
-from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, load_checkpoint, save_checkpoint
+from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from workflow_rl.runs.learner import make_agent
 from workflow_rl.runs.run_dir import RunDir
+from workflow_rl.runs.training_state import TrainingState
 
 
 def flipped(path: Path) -> None:

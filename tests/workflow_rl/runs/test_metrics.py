@@ -8,9 +8,9 @@ import pytest
 
 from tests.agents.examples import example_trajectory
 from workflow_rl.collection.rollout import Rollout
-from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.metrics import Seconds, advance, group_of, row_of, summarise
+from workflow_rl.runs.metrics import group_of, row_of, summarise
+from workflow_rl.runs.training_state import Seconds, TrainingState
 
 
 def test_the_truncated_share_is_of_the_episodes_that_ended() -> None:
@@ -38,7 +38,7 @@ def test_updates_are_told_in_numbers() -> None:
     )
     state, seconds = TrainingState(), Seconds(waiting=3.0, learning=2.0, total=8.0)
     for _ in range(2):
-        advance(state, rollout, seconds)
+        state.advance(rollout, seconds)
     row = row_of(config, state, rollout, {"entropy": 0.25}, seconds)
     told = {name: value for name, value in row.items() if not math.isnan(value)}
     assert told == {

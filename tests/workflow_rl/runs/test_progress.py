@@ -18,12 +18,13 @@ from tests.tiny_runs import config_of, on_counting_envs
 from workflow_rl import progress_bar
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.runs import loop
-from workflow_rl.runs.checkpoint import TrainingState, load_checkpoint
+from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.metrics import summarise
 from workflow_rl.runs.progress import described_returns
+from workflow_rl.runs.training_state import TrainingState
 from workflow_rl.terminal import safe_output
 
 

@@ -9,10 +9,10 @@ from tests.any_envs import SeedEnv
 from tests.tiny_runs import config_of
 from tests.workflow_rl.studies.population_runs import EXCHANGE, N_POLICIES, configs_of, run
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.folder import read_metrics, runs_in
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.several_policies import read_population
+from workflow_rl.runs.training_state import TrainingState
 from workflow_rl.studies.population import Population
 
 BY_EVALUATION = EXCHANGE.changed(rank_by="evaluation")

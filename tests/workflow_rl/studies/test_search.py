@@ -16,8 +16,8 @@ from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.failures import StopRequested
-from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.folder import read_config
+from workflow_rl.runs.training_state import TrainingState
 
 optuna = pytest.importorskip("optuna")
 from workflow_rl.studies import search  # noqa: E402 (it needs Optuna)

@@ -25,8 +25,9 @@ from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.parity import Cage2Comparison
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
-from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
+from workflow_rl.runs.checkpoint import Checkpoint, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.training_state import TrainingState
 
 pytestmark = pytest.mark.system
 

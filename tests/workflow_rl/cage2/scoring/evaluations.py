@@ -13,8 +13,9 @@ from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
 from workflow_rl.commands.evaluate import evaluate
-from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
+from workflow_rl.runs.checkpoint import Checkpoint, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.training_state import TrainingState
 
 
 def run(*arguments: str | Path) -> Result:

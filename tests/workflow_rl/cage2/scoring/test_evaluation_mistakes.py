@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.workflow_rl.cage2.scoring.evaluations import error_line, run, save_agent
-from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
+from workflow_rl.runs.checkpoint import Checkpoint, save_checkpoint
+from workflow_rl.runs.training_state import TrainingState
 
 
 def test_exactly_one_agent_must_be_named(tmp_path):

@@ -40,10 +40,11 @@ from workflow_rl.cage2.scoring.replay_page import compare_with_cyborg
 from workflow_rl.cage2.scoring.scores import step_actions
 from workflow_rl.environments.source import make_environment
 from workflow_rl.errors import ConfigError, UserError
-from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
+from workflow_rl.runs.checkpoint import Checkpoint, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.export import write_policy
 from workflow_rl.runs.make_agent import make_agent
+from workflow_rl.runs.training_state import TrainingState
 
 ATTACKERS = RED_AGENTS[:2]
 STEPS = 30

@@ -25,8 +25,9 @@ from workflow_rl.cage2.scoring.leaderboard import TOP_SCORES
 from workflow_rl.cage2.scoring.players import load_blue
 from workflow_rl.cage2.scoring.protocol import evaluate_blue
 from workflow_rl.output_files import sha256_of
-from workflow_rl.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
+from workflow_rl.runs.checkpoint import Checkpoint, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.training_state import TrainingState
 
 EPISODES = 4
 

@@ -1,0 +1,191 @@
+"""Where a run stands, besides its agent: what it has counted, and its last returns."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from workflow_rl.agents.policies.distributions import Actions
+from workflow_rl.collection.rollout import Rollout
+from workflow_rl.evaluation.intervals import Mean, by_kind, mean_of
+from workflow_rl.runs.return_curves import RECENT_EPISODES, n_recent
+from workflow_rl.runs.saved_config import require_same_fields
+
+
+class Seconds(NamedTuple):
+    """The seconds of an update: the learner's wait for its rollout, its learning, and the total.
+
+    An evaluation after the update is not counted.
+    """
+
+    waiting: float
+    learning: float
+    total: float
+
+
+@dataclass
+class TrainingState:
+    """Where a run stands, besides its agent. Seconds and counts are sums over all its updates.
+
+    busy_seconds: all workers' time spent stepping or acting. worker_seconds: the wall time of all
+    workers, of which worker_seconds_collecting while collecting. held_seconds: collecting waited
+    because the learner was behind. dropped_steps: env transitions that were collected and never
+    learned from. slots: where the envs are that go on from unroll to unroll: the episode of each,
+    its actions so far, and the total of its curriculum. episode_length: mean of the last rollout
+    in which episodes ended, in steps; 0 before. skipped_episodes: the numbers of those that cannot
+    be played. unfinished: of those that were begun before others that count already, where workers
+    begin one after another without end. meetings: of a population, in which the policy took part.
+    diverged: whether the policy learns nothing before the next meeting. unlogged: the last update's
+    row of metrics, if its evaluation has been interrupted. best_score: of best.safetensors, as
+    training saw it. best_update: the update after which best_score was reached. recent_returns,
+    recent_variants: of the last episodes, oldest first.
+    """
+
+    updates: int = 0
+    episodes: int = 0
+    env_steps: int = 0
+    wall_seconds: float = 0.0
+    collect_seconds: float = 0.0
+    update_seconds: float = 0.0
+    busy_seconds: float = 0.0
+    worker_seconds: float = 0.0
+    worker_seconds_collecting: float = 0.0
+    learner_idle_seconds: float = 0.0
+    held_seconds: float = 0.0
+    workers_restarted: int = 0
+    dropped_steps: int = 0
+    slots: list[tuple[int, Actions | None, int | None]] = field(default_factory=list)
+    episode_length: float = 0.0
+    skipped_episodes: list[int] = field(default_factory=list)
+    unfinished: list[int] = field(default_factory=list)
+    meetings: int = 0
+    diverged: bool = False
+    unlogged: dict[str, float] | None = None
+    best_score: float = float("-inf")
+    best_update: int = 0
+    recent_returns: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))
+    recent_variants: deque[str] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))
+
+    def advance(self, rollout: Rollout, seconds: Seconds) -> None:
+        """Count an update that learned from this rollout."""
+        self.updates += 1
+        self.worker_seconds_collecting += rollout.worker_seconds
+        self.wall_seconds += seconds.total
+        self.worker_seconds += rollout.n_workers * seconds.total
+        self.episodes += rollout.episodes
+        self.env_steps += rollout.env_steps
+        self.dropped_steps += rollout.dropped_steps
+        self.collect_seconds += rollout.collect_seconds
+        self.update_seconds += seconds.learning
+        self.learner_idle_seconds += seconds.waiting
+        self.held_seconds += rollout.held_seconds
+        self.busy_seconds += rollout.busy_seconds
+        self.workers_restarted += rollout.workers_restarted
+        self.slots = [
+            (slot.episode, slot.actions, slot.begun_with or slot.total)
+            for slot in rollout.positions
+        ]
+        self.skipped_episodes += rollout.skipped
+        self.unfinished = list(rollout.unfinished)
+        if rollout.episode_lengths:
+            self.episode_length = float(np.mean(rollout.episode_lengths))
+        self.recent_returns.extend(rollout.returns)
+        self.recent_variants.extend(rollout.variants)
+
+    @property
+    def logged_updates(self) -> int:
+        """How many updates have their row of metrics."""
+        return self.updates - (self.unlogged is not None)
+
+    @property
+    def n_recent(self) -> int:
+        """See the function."""
+        return n_recent(self.episodes, self.env_steps, self.episode_length)
+
+    def has_skipped(self, episodes: int = RECENT_EPISODES) -> bool:
+        """See the function."""
+        return has_skipped(self.skipped_episodes, self.episodes, episodes)
+
+    def recent_mean(
+        self, drawn: Sequence[str], episodes: int | None = None, chosen_of: int = 1
+    ) -> Mean | None:
+        """Mean return of so many of the last episodes, in which each variant counts as often as it
+        is drawn: see `intervals.by_kind`. None before any has ended.
+
+        drawn: the environment's variants. episodes: None is `n_recent`. chosen_of: see
+        `intervals.quantile`."""
+        returns, variants = self._last(episodes or self.n_recent)
+        return mean_of(*by_kind(returns, variants, drawn), chosen_of) if returns else None
+
+    def _last(self, episodes: int) -> tuple[list[float], list[str]]:
+        """Return the returns and the variants of so many of the last episodes."""
+        return list(self.recent_returns)[-episodes:], list(self.recent_variants)[-episodes:]
+
+    def recent_means(self) -> dict[str, float]:
+        """Mean return of each of several variants among the `n_recent` last episodes."""
+        returns, variants = self._last(self.n_recent)
+        of_each: dict[str, list[float]] = {name: [] for name in sorted({*variants})}
+        for value, variant in zip(returns, variants, strict=False):
+            of_each[variant].append(value)
+        if len(of_each) < 2:
+            return {}
+        return {name: float(np.mean(values)) for name, values in of_each.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        slots = [
+            [episode, None if actions is None else torch.from_numpy(_smallest(actions)), total]
+            for episode, actions, total in self.slots
+        ]
+        recent = {name: list(getattr(self, name)) for name in ("recent_returns", "recent_variants")}
+        return {**vars(self), **recent, "slots": slots}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> TrainingState:
+        """The inverse of `to_dict`. Raises ValueError and others for what never was one."""
+        require_same_fields(values, [field.name for field in dataclasses.fields(cls)])
+        recent = {
+            "recent_returns": deque(map(float, values["recent_returns"]), maxlen=RECENT_EPISODES),
+            "recent_variants": deque(map(str, values["recent_variants"]), maxlen=RECENT_EPISODES),
+        }
+        slots = [_slot(*slot) for slot in values["slots"]]
+        state = cls(**{**values, **recent, "slots": slots})
+        state.best_score = float(state.best_score)
+        _require_numbers(state)
+        return state
+
+
+def _require_numbers(state: TrainingState) -> None:
+    """Raises ValueError for a count or seconds that are no finite number."""
+    kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,)}
+    for counter in dataclasses.fields(state):
+        value, expected = getattr(state, counter.name), kinds.get(str(counter.type))
+        if expected is None or counter.name == "best_score":  # Which begins as -inf.
+            continue
+        if type(value) not in expected or not abs(value) < 2**63:
+            raise ValueError(f"{counter.name} is no number")
+
+
+def has_skipped(skipped: Sequence[int], n_played: int, episodes: int = RECENT_EPISODES) -> bool:
+    """Whether more than one in a hundred of so many of the last episodes could not be played. The
+    mean return of the others says nothing of such an agent: they are those that it survives."""
+    n_last = min(episodes, n_played)
+    return sum(number >= n_played - n_last for number in skipped) > n_last / 100
+
+
+def _smallest(actions: Actions) -> Actions:
+    """Choices of up to 256 in a byte each: an episode without end has them all in a checkpoint."""
+    fits = actions.dtype == np.int64 and not (actions >> 8).any()
+    return actions.astype(np.uint8) if fits else actions
+
+
+def _slot(episode: int, actions: Any, total: int | None) -> tuple[int, Actions | None, int | None]:
+    if actions is None:
+        return episode, None, total
+    return episode, (actions.long() if actions.dtype == torch.uint8 else actions).numpy(), total

@@ -27,6 +27,9 @@ REMEMBERED_BYTES, REMEMBERED_IN_ALL = 3072, 2**24
 REPEATING_BYTES = 1024
 
 
+OPTIONAL_ARRAYS = ("log_std", "obs_mean", "obs_scale")
+
+
 class Actor(Protocol):
     """A player in any number of envs at once.
 
@@ -73,6 +76,9 @@ class Parameters(Protocol):
 
     def to_be_sampled(self) -> Parameters:
         """Return the same parameters, to be played by sampling actions."""
+
+    def packed(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the settings, which are plain, and the arrays, by name, as files hold them."""
 
 
 def burn_in_of(actor: Actor) -> int:
@@ -122,6 +128,25 @@ class PolicyParameters(NamedTuple):
 
     def to_be_sampled(self) -> PolicyParameters:
         return self._replace(sampled=True)
+
+    def packed(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """See Parameters. `policy_file.unpacked` is the inverse."""
+        arrays: dict[str, Any] = {f"weight_{n}": weight for n, weight in enumerate(self.weights)}
+        arrays |= {f"bias_{n}": bias for n, bias in enumerate(self.biases)}
+        optional = {name: getattr(self, name) for name in OPTIONAL_ARRAYS}
+        arrays |= {name: array for name, array in optional.items() if array is not None}
+        actions = self.distribution or Categorical(self.described().n_outputs)
+        settings = {
+            "network": self.network,
+            "network_args": dict(self.network_args),
+            "masked": self.masked,
+            "n_further": self.n_further,
+            "sampled": self.sampled,
+            "layers": len(self.weights),
+            "activation": self.activation,
+            "distribution": actions.to_plain(),
+        }
+        return settings, arrays
 
     def on(self, layout: Any, distribution: Distribution) -> PolicyParameters:
         """Return the policy for an environment with another layout, such as other entities, and so

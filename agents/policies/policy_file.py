@@ -20,9 +20,9 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
-from workflow_rl.agents.policies.distributions import Categorical, from_plain
+from workflow_rl.agents.policies.distributions import from_plain
 from workflow_rl.agents.policies.network import ACTIVATIONS
-from workflow_rl.agents.policies.numpy_policy import PolicyParameters
+from workflow_rl.agents.policies.numpy_policy import OPTIONAL_ARRAYS, Parameters, PolicyParameters
 from workflow_rl.errors import UserError
 
 VERSION = 1
@@ -44,15 +44,13 @@ _NO_ARCHIVE = (
 
 Parsed = TypeVar("Parsed")
 
-_OPTIONAL = ("log_std", "obs_mean", "obs_scale")
 
-
-def save_policy(file: Path | IO[bytes], policy: PolicyParameters, about: Mapping[str, Any]) -> None:
-    """Write a policy as a sealed .npz file.
+def save_policy(file: Path | IO[bytes], policy: Parameters, about: Mapping[str, Any]) -> None:
+    """Write a policy or a team as a sealed .npz file.
 
     about: plain values that are kept with the policy, such as its environment.
     """
-    save_file(file, *packed(policy), about)
+    save_file(file, *policy.packed(), about)
 
 
 def save_file(
@@ -110,39 +108,17 @@ def load_file(
         raise ValueError(f"{path} is no {kind}{reason}") from None
 
 
-def packed(policy: PolicyParameters) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a policy's settings, which are plain, and its arrays."""
-    n_layers = len(policy.weights)
-    arrays: dict[str, Any] = {f"weight_{n}": policy.weights[n] for n in range(n_layers)}
-    arrays |= {f"bias_{n}": policy.biases[n] for n in range(n_layers)}
-    for name in _OPTIONAL:
-        if (array := getattr(policy, name)) is not None:
-            arrays[name] = array
-    actions = policy.distribution or Categorical(policy.described().n_outputs)
-    settings = {
-        "network": policy.network,
-        "network_args": dict(policy.network_args),
-        "masked": policy.masked,
-        "n_further": policy.n_further,
-        "sampled": policy.sampled,
-        "layers": n_layers,
-        "activation": policy.activation,
-        "distribution": actions.to_plain(),
-    }
-    return settings, arrays
-
-
 def unpacked(
     settings: Mapping[str, Any], arrays: Mapping[str, Any], may_be_own: bool = False
 ) -> PolicyParameters:
-    """Return the policy of its settings and arrays. Raises UserError, and anything else.
+    """Return the policy that was `packed`. Raises UserError, and anything else.
 
     may_be_own: whether the network may be a class of the user's. What such a class makes of the
     arrays is not checked: the class may not be imported yet.
     """
     # At most as many as there are arrays: the file may say any number.
     layers = range(settings["layers"])[: len(arrays)]
-    given = [name for name in _OPTIONAL if name in arrays]
+    given = [name for name in OPTIONAL_ARRAYS if name in arrays]
     expected = [f"{kind}_{n}" for kind in ("weight", "bias") for n in layers]
     if sorted(arrays) != sorted([*expected, *given]):
         raise ValueError("its members are others")

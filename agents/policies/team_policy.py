@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Categorical, Choice
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from workflow_rl.agents.policies.policy_file import (
-    load_file,
-    packed,
-    save_file,
-    unpacked,
-)
+from workflow_rl.agents.policies.policy_file import load_file, unpacked
 from workflow_rl.agents.team import ACTS, PolicyMap, TeamLayout, team_layout
 from workflow_rl.errors import UserError
 
@@ -60,6 +54,16 @@ class TeamParameters(NamedTuple):
     def to_be_sampled(self) -> TeamParameters:
         members = {name: policy.to_be_sampled() for name, policy in self.parameters.items()}
         return self._replace(parameters=members)
+
+    def packed(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """See Parameters. `unpacked_policies` is the inverse."""
+        members: dict[str, Any] = {}
+        arrays: dict[str, Any] = {}
+        for n, (name, policy) in enumerate(self.parameters.items()):
+            members[name], of_member = policy.packed()
+            arrays |= {f"{n}_{array}": values for array, values in of_member.items()}
+        policies = {name: list(of) for name, of in self.policies.items()}
+        return {"team": self.layout.to_plain(), "policies": policies, "members": members}, arrays
 
 
 class TeamPolicy:
@@ -125,27 +129,6 @@ class TeamPolicy:
         return actions, log_probs
 
 
-def save_team(file: Path | IO[bytes], team: TeamParameters, about: Mapping[str, Any]) -> None:
-    """Write a team as a sealed .npz file: see `policy_file.save_policy`."""
-    save_file(file, *packed_policies(team), about)
-
-
-def packed_policies(
-    parameters: PolicyParameters | TeamParameters,
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings of a policy or a team, which are plain, and its arrays."""
-    if isinstance(parameters, PolicyParameters):
-        return packed(parameters)
-    members: dict[str, Any] = {}
-    arrays: dict[str, Any] = {}
-    for n, (name, policy) in enumerate(parameters.parameters.items()):
-        members[name], of_member = packed(policy)
-        arrays |= {f"{n}_{array}": values for array, values in of_member.items()}
-    policies = {name: list(of) for name, of in parameters.policies.items()}
-    layout = parameters.layout.to_plain()
-    return {"team": layout, "policies": policies, "members": members}, arrays
-
-
 def load_policy_or_team(
     path: str | os.PathLike[str], content: bytes | None = None
 ) -> tuple[PolicyParameters | TeamParameters, dict[str, Any]]:
@@ -156,7 +139,7 @@ def load_policy_or_team(
 def unpacked_policies(
     settings: Mapping[str, Any], arrays: Mapping[str, Any], may_be_own: bool = False
 ) -> PolicyParameters | TeamParameters:
-    """Return the policy or the team of its settings and arrays: see `policy_file.unpacked`."""
+    """Return the policy or the team that was `packed`: see `policy_file.unpacked`."""
     if "team" not in settings:
         return unpacked(settings, arrays, may_be_own)
     members: dict[str, PolicyParameters] = {}

@@ -230,10 +230,7 @@ def checkpoint_path(run_or_checkpoint: Path, which: str | None = None) -> Path:
 
 def _plain_batch(batch: BegunBatch) -> dict[str, Any]:
     """Return a batch that is being collected as tensors and plain values."""
-    # Few checkpoints have such a batch.
-    from workflow_rl.agents.policies.team_policy import packed_policies
-
-    settings, arrays = packed_policies(batch.policy.parameters)
+    settings, arrays = batch.policy.parameters.packed()
     return {
         "settings": settings,
         "arrays": {name: torch.from_numpy(array) for name, array in arrays.items()},
@@ -247,6 +244,7 @@ def _begun_batch(values: Any, config: Mapping[str, Any]) -> BegunBatch:
 
     config: of the run. Raises UserError, and anything else for what never was a batch.
     """
+    # Few checkpoints have such a batch.
     from workflow_rl.agents.policies.team_policy import unpacked_policies
 
     share = values["share"]

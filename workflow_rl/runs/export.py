@@ -19,7 +19,7 @@ import numpy as np
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
 from workflow_rl.agents.policies.policy_file import save_policy
-from workflow_rl.agents.policies.team_policy import TeamParameters, save_team
+from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.challenge import Export, Exported
 from workflow_rl.environments.environment import Environment
@@ -116,17 +116,6 @@ def _actor_and_example(
     return actor.eval().requires_grad_(False), example
 
 
-def _require_numpy(policy: Parameters) -> None:
-    """Raise ConfigError for a network that acts with torch: NumPy alone plays npz."""
-    for member in members_of(policy):
-        if member.described().needs is not None:
-            raise ConfigError(
-                "format",
-                f"npz holds networks that act without torch, and {member.network} needs "
-                "torch: give onnx",
-            )
-
-
 def _handed_in(policy: PolicyParameters) -> PolicyParameters:
     """Return the policy as a folder for a challenge has it: without torch. Raises ConfigError."""
     network = policy.described()
@@ -151,19 +140,20 @@ def _handed_in(policy: PolicyParameters) -> PolicyParameters:
     )
 
 
-def write_policy(policy: Any, environment: Environment, path: Path) -> None:
+def write_policy(policy: Parameters, environment: Environment, path: Path) -> None:
     """Write a policy or a team as this package's own file of plain arrays, which `evaluate` takes.
 
     Raises ConfigError.
     """
-    _require_numpy(policy)
-    about = named_in_file(environment)
+    for member in members_of(policy):
+        if member.described().needs is not None:
+            raise ConfigError(
+                "format",
+                f"npz holds networks that act without torch, and {member.network} needs "
+                "torch: give onnx",
+            )
     with replacing(path, "wb") as file:
-        if isinstance(policy, TeamParameters):
-            save_team(file, policy, about)
-        else:
-            assert isinstance(policy, PolicyParameters)
-            save_policy(file, policy, about)
+        save_policy(file, policy, named_in_file(environment))
 
 
 def export_policy(
@@ -181,6 +171,7 @@ def export_policy(
     Raises ConfigError, also if agents of this environment cannot be written.
     """
     if format_ == "npz":
+        assert not isinstance(policy, str), "a scripted agent has no policy"
         write_policy(policy, environment, output)
         return
     if not fills_folder(policy, format_):
@@ -278,10 +269,8 @@ def write_handed_in(
         files: by their names in the folder: files to copy, or texts.
     """
     _copy_modules((*NUMPY_POLICY, *modules), folder, exported)
-    if isinstance(exported, PolicyParameters):
+    if isinstance(exported, PolicyParameters | TeamParameters):
         save_policy(folder / weights, exported, about)
-    elif isinstance(exported, TeamParameters):
-        save_team(folder / weights, exported, about)
     for name, content in files.items():
         if isinstance(content, Path):
             shutil.copy(content, folder / name)

@@ -18,7 +18,7 @@ from workflow_rl.agents.policies.further_distributions import (
     SquashedGaussian,
 )
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from workflow_rl.agents.policies.policy_file import load_policy, packed, save_policy, unpacked
+from workflow_rl.agents.policies.policy_file import load_policy, save_policy, unpacked
 
 
 def policy_for(distribution: Distribution) -> PolicyParameters:
@@ -105,7 +105,7 @@ def small_policy() -> PolicyParameters:
 
 @pytest.mark.parametrize("network_args", ["", (), [], None])
 def test_settings_of_a_network_are_a_table(network_args: Any) -> None:
-    settings, arrays = packed(small_policy())
+    settings, arrays = small_policy().packed()
     with pytest.raises(TypeError, match="mapping"):
         unpacked({**settings, "network_args": network_args}, arrays)
 

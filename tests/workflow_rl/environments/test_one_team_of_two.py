@@ -12,7 +12,8 @@ import pytest
 
 from tests.tiny_teams import ShiftEnv
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
-from workflow_rl.agents.policies.team_policy import TeamParameters, save_team
+from workflow_rl.agents.policies.policy_file import save_policy
+from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.joint_env import JointEnv
 from workflow_rl.environments.one_team_of_two import (
@@ -37,7 +38,7 @@ def policy_file(path: Path, env: Any, agents: list[str], action: int, masked: bo
         weights = np.zeros((size, n), np.float32)
         parameters[agent] = PolicyParameters((weights,), (bias,), "tanh", masked=masked)
     policies = {agent: (k,) for k, agent in enumerate(agents)}
-    save_team(path, TeamParameters(layout, policies, parameters), {"env": "x", "env_args": {}})
+    save_policy(path, TeamParameters(layout, policies, parameters), {"env": "x", "env_args": {}})
     return str(path)
 
 

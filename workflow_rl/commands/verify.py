@@ -36,9 +36,10 @@ def verify(run: Path, init_from: Path | None) -> None:
     Example: verify runs/mixed
     """
     from workflow_rl.machine_facts import machine
-    from workflow_rl.runs.checkpoint import checkpoint_path, load_checkpoint
+    from workflow_rl.runs.checkpoint import load_checkpoint
     from workflow_rl.runs.copy_teacher import require_same_teacher
     from workflow_rl.runs.folder import runs_in
+    from workflow_rl.runs.saved_agent import saved_path
 
     try:
         first, *_ = runs_in(run)
@@ -54,7 +55,7 @@ def verify(run: Path, init_from: Path | None) -> None:
                 if record.init_from
                 else "it did not begin with another run's agent: leave --init-from out"
             )
-        begin_with = None if init_from is None else load_checkpoint(checkpoint_path(init_from))
+        begin_with = None if init_from is None else load_checkpoint(saved_path(init_from))
         weights = replayed(config, len(record.weights) - 1, begin_with, quiet=False)
         if len(weights) < len(record.weights):
             raise ValueError(f"its config ends before {RECORD_FILE} does")

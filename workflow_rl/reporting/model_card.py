@@ -17,10 +17,10 @@ from workflow_rl.evaluation.evaluate import scoring_of
 from workflow_rl.evaluation.intervals import Mean, mean_of
 from workflow_rl.output_files import MOST_OF_AGENT, copy_file, make_folder, write_json, write_text
 from workflow_rl.reporting.report_run import Run
-from workflow_rl.runs.checkpoint import POLICY_FILE
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.export import write_policy
 from workflow_rl.runs.run_record import RECORD_FILE, read_record
+from workflow_rl.runs.saved_agent import POLICY_FILE
 from workflow_rl.terminal import printable
 
 SCORES_FILE = "results.json"

@@ -74,7 +74,7 @@ def read_run(path: Path) -> Run:
 def _evaluation(path: Path) -> Mapping[str, Any] | None:
     """Return what `evaluate` left in the folder, if it scored the agent that is there now."""
     from workflow_rl.evaluation.evaluate import AGENT_DIGEST, MOST_OF_SCORES
-    from workflow_rl.runs.checkpoint import checkpoint_path
+    from workflow_rl.runs.saved_agent import saved_path
 
     file = path / "evaluation.json"
     if not file.exists():
@@ -94,7 +94,7 @@ def _evaluation(path: Path) -> Mapping[str, Any] | None:
                 raise ValueError("a cell is of no red agent")
         if evaluation.get("official_protocol"):
             _require_mean(evaluation["total"], evaluation["total_interval_95"])
-        scored, agent = evaluation.get(AGENT_DIGEST), checkpoint_path(path)
+        scored, agent = evaluation.get(AGENT_DIGEST), saved_path(path)
         if scored is None or scored != sha256_of(agent):
             _log.warning("%s does not say that it is of %s: it is left out", file, agent)
             return None

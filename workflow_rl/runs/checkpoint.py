@@ -189,45 +189,6 @@ def own_policy(checkpoint: Checkpoint, path: Path) -> Parameters:
     return parameters
 
 
-POLICY_FILE = "policy.npz"
-"""The agent in a folder for the Hub."""
-
-
-def checkpoint_path(run_or_checkpoint: Path, which: str | None = None) -> Path:
-    """The file to load for a run folder or a .safetensors file.
-
-    which: "best" or "latest" of a run folder; None is its best.safetensors if there is one,
-    otherwise its checkpoint.safetensors, or the policy of a folder for the Hub. Raises
-    UserError for a folder of runs.
-    """
-    if not run_or_checkpoint.is_dir():
-        return run_or_checkpoint
-    best, latest = (
-        run_or_checkpoint / "best.safetensors",
-        run_or_checkpoint / "checkpoint.safetensors",
-    )
-    if not best.exists() and not latest.exists():
-        if (run_or_checkpoint / LIST).exists():
-            policies = [str(path) for path in sorted(run_or_checkpoint.glob("*.npz"))]
-            raise UserError(
-                f"{run_or_checkpoint} is a folder for a challenge: give the policy in it, "
-                f"{' or '.join(policies)}"
-            )
-        if which is None and (run_or_checkpoint / POLICY_FILE).exists():
-            return run_or_checkpoint / POLICY_FILE
-        runs = sorted(
-            str(path.parent) for path in run_or_checkpoint.glob("*/checkpoint.safetensors")
-        )
-        if runs:
-            raise UserError(
-                f"{run_or_checkpoint} is no run, but a folder of runs: give one of "
-                f"{', '.join(runs[:10])}{', ...' if len(runs) > 10 else ''}"
-            )
-    if which is None:
-        return best if best.exists() else latest
-    return best if which == "best" else latest
-
-
 def _plain_batch(batch: BegunBatch) -> dict[str, Any]:
     """Return a batch that is being collected as tensors and plain values."""
     settings, arrays = batch.policy.parameters.packed()

@@ -27,15 +27,18 @@ from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.plug_ins import plug_ins
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
-    checkpoint_path,
     load_checkpoint,
     own_config,
     own_policy,
     own_settings,
     save_checkpoint,
 )
+from workflow_rl.runs.handed_in import LIST
 from workflow_rl.runs.signature import changed, made_here, signed
 from workflow_rl.suggestions import question, word_meant
+
+POLICY_FILE = "policy.npz"
+"""The agent in a folder for the Hub."""
 
 _log = logging.getLogger(__name__)
 
@@ -101,18 +104,46 @@ class SavedAgent(NamedTuple):
 
 
 def saved_path(source: Path, which: str | None = None) -> Path:
-    """The file of a run folder (see `checkpoint_path`), of a released agent's name, or itself."""
+    """Return the file of a run's folder, of a released agent by its name, or the path itself.
+
+    which: "best" or "latest" of a run's folder; None is its best.safetensors if there is one,
+    otherwise its checkpoint.safetensors, or the policy of a folder for the Hub. Raises UserError
+    for a folder of runs.
+    """
     if not source.exists():
         guest = guests.bringing("released", str(source))
-        if guest is not None:
-            return guest.released[str(source)]
-    return checkpoint_path(source, which)
+        return source if guest is None else guest.released[str(source)]
+    if not source.is_dir():
+        return source
+    best, latest = source / "best.safetensors", source / "checkpoint.safetensors"
+    if not best.exists() and not latest.exists():
+        is_for_challenge = (source / LIST).exists()
+        if which is None and not is_for_challenge and (source / POLICY_FILE).exists():
+            return source / POLICY_FILE
+        _require_no_other_folder(source)
+    if which is None:
+        return best if best.exists() else latest
+    return best if which == "best" else latest
+
+
+def _require_no_other_folder(folder: Path) -> None:
+    """Raise UserError for a folder for a challenge, and for a folder of runs."""
+    if (folder / LIST).exists():
+        policies = [str(path) for path in sorted(folder.glob("*.npz"))]
+        raise UserError(
+            f"{folder} is a folder for a challenge: give the policy in it, {' or '.join(policies)}"
+        )
+    runs = sorted(str(path.parent) for path in folder.glob("*/checkpoint.safetensors"))
+    if runs:
+        raise UserError(
+            f"{folder} is no run, but a folder of runs: give one of "
+            f"{', '.join(runs[:10])}{', ...' if len(runs) > 10 else ''}"
+        )
 
 
 def scored_as(source: Path, which: str | None = None) -> str:
     """Return what an agent is called where it is scored: its released name, or its file."""
-    is_released = not source.exists() and guests.bringing("released", str(source)) is not None
-    return str(source if is_released else saved_path(source, which))
+    return str(saved_path(source, which) if source.exists() else source)
 
 
 def load_saved(source: Path, which: str | None = None, greedy: bool | None = None) -> SavedAgent:

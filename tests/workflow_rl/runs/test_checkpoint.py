@@ -15,7 +15,6 @@ from workflow_rl.commands.main import main
 from workflow_rl.errors import UserError
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
-    checkpoint_path,
     load_checkpoint,
     own_policy,
     save_checkpoint,
@@ -23,6 +22,7 @@ from workflow_rl.runs.checkpoint import (
 from workflow_rl.runs.checkpoint_file import read_values, write_values
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.handed_in import LIST
+from workflow_rl.runs.saved_agent import saved_path
 from workflow_rl.runs.training_state import TrainingState
 
 
@@ -88,11 +88,11 @@ def test_training_begins_at_nothing():
 
 def test_which_file_of_a_run_is_meant(tmp_path):
     best, latest = tmp_path / "best.safetensors", tmp_path / "checkpoint.safetensors"
-    assert checkpoint_path(tmp_path) == checkpoint_path(tmp_path, "latest") == latest
+    assert saved_path(tmp_path) == saved_path(tmp_path, "latest") == latest
     best.touch()
-    assert checkpoint_path(tmp_path) == checkpoint_path(tmp_path, "best") == best
-    assert checkpoint_path(tmp_path, "latest") == latest
-    assert checkpoint_path(best, "latest") == best
+    assert saved_path(tmp_path) == saved_path(tmp_path, "best") == best
+    assert saved_path(tmp_path, "latest") == latest
+    assert saved_path(best, "latest") == best
 
 
 @pytest.mark.parametrize("updates", range(4))
@@ -147,13 +147,13 @@ def test_somebody_elses_file_is_refused(tmp_path):
 
 def test_another_format_is_refused_with_both_numbers(tmp_path):
     write_values(tmp_path / "later.safetensors", {"format": 99})
-    with pytest.raises(UserError, match="format is 99, but this version reads 3"):
+    with pytest.raises(UserError, match="format is 99, but this version reads 4"):
         load_checkpoint(tmp_path / "later.safetensors")
 
 
 def test_a_checkpoint_that_torch_wrote_is_of_an_earlier_version(tmp_path):
     torch.save({"format": 2, "agent": Bomb()}, tmp_path / "checkpoint.pt")
-    for path in (tmp_path / "checkpoint.pt", checkpoint_path(tmp_path)):
+    for path in (tmp_path / "checkpoint.pt", saved_path(tmp_path)):
         with pytest.raises(UserError, match=r"checkpoint\.pt was made by an earlier version"):
             load_checkpoint(path)
 
@@ -207,4 +207,4 @@ def test_a_folder_for_a_challenge_is_called_one(tmp_path):
     with pytest.raises(UserError, match="a folder for a challenge, packed"):
         load_checkpoint(packed)
     with pytest.raises(UserError, match=r"give the policy in it, .*policy\.npz"):
-        checkpoint_path(folder)
+        saved_path(folder)

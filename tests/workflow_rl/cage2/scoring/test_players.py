@@ -11,10 +11,9 @@ from workflow_rl.cage2.agent.records import records
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scoring.players import load_blue, load_trained
 from workflow_rl.errors import UserError
-from workflow_rl.runs.checkpoint import checkpoint_path
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.loop import train_policy
-from workflow_rl.runs.saved_agent import load_agent
+from workflow_rl.runs.saved_agent import load_agent, saved_path
 
 
 def test_the_policy_is_the_checkpoints_actor(tmp_path):
@@ -43,11 +42,11 @@ def test_agents_are_loaded_by_any_path_and_act_on_records_or_one_observation(tmp
 def test_the_best_checkpoint_of_a_run_is_preferred(tmp_path):
     latest, best = tmp_path / "checkpoint.safetensors", tmp_path / "best.safetensors"
     latest.touch()
-    assert checkpoint_path(tmp_path) == latest
+    assert saved_path(tmp_path) == latest
     best.touch()
-    assert checkpoint_path(tmp_path) == checkpoint_path(tmp_path, "best") == best
-    assert checkpoint_path(tmp_path, "latest") == latest
-    assert checkpoint_path(latest) == latest
+    assert saved_path(tmp_path) == saved_path(tmp_path, "best") == best
+    assert saved_path(tmp_path, "latest") == latest
+    assert saved_path(latest) == latest
 
 
 def test_an_agent_for_another_environment_is_said_to_be_one(tmp_path):

@@ -4,16 +4,21 @@ from pathlib import Path
 import click
 import pytest
 
+from workflow_rl import output_files
+from workflow_rl.errors import UserError
 from workflow_rl.output_files import (
     appending,
     copy_file,
     make_folder,
     put,
+    read_json,
+    reading,
     remove_own,
     remove_unfinished,
     replacing,
     require_writable,
     sha256_of,
+    write_json,
     write_text,
 )
 
@@ -98,15 +103,30 @@ def test_an_error_while_writing_leaves_the_old_one_alone(tmp_path):
     assert (tmp_path / "file").read_text() == "old"
 
 
-def test_a_digest_is_of_a_file_that_is_there_and_not_too_large(tmp_path):
+def test_a_digest_is_of_a_file_that_is_there_and_not_too_large(tmp_path, monkeypatch):
     path = tmp_path / "file"
     path.write_bytes(b"abc")
     known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    assert sha256_of(path, 3) == known
-    assert sha256_of(path, 2) is None
+    assert sha256_of(path) == known
     os.mkfifo(tmp_path / "pipe")
     for other in (tmp_path, tmp_path / "pipe", tmp_path / "nowhere"):
-        assert sha256_of(other, 10**6) is None
+        assert sha256_of(other) is None
+    monkeypatch.setattr(output_files, "MOST_OF_AGENT", 2)
+    assert sha256_of(path) is None
+
+
+def test_json_is_read_as_it_was_written_and_an_error_names_the_file(tmp_path):
+    path = tmp_path / "record.json"
+    write_json(path, {"seed": 1, "names": ["ä"]})
+    assert read_json(path) == {"seed": 1, "names": ["ä"]}
+    with pytest.raises(ValueError, match="no file of at most 9 bytes"):
+        read_json(path, 9)
+    with pytest.raises(UserError, match=r"record\.json cannot be read: it has no 'score'"):
+        with reading(path):
+            read_json(path)["score"]
+    path.write_text("[" * 100_000)
+    with pytest.raises(UserError, match=r"record\.json cannot be read: "), reading(path):
+        read_json(path)
 
 
 def test_whether_a_file_can_be_written_is_tried_through_no_link(tmp_path):

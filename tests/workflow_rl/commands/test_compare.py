@@ -127,7 +127,7 @@ def test_what_cannot_be_compared_is_one_line(
 def test_scores_of_an_agent_that_has_learned_on_are_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"an agent")
     scores = Evaluation("CartPole-v1", 0, [1.0, 2.0], [1, 1], 1.0).to_dict()
-    digest = sha256_of(tmp_path / name, 100)
+    digest = sha256_of(tmp_path / name)
     (tmp_path / "evaluation.json").write_text(json.dumps({**scores, AGENT_DIGEST: digest}))
     assert run(tmp_path).exit_code == 0
     (tmp_path / name).write_bytes(b"another agent")
@@ -143,9 +143,7 @@ def test_an_agent_that_is_given_twice_is_refused(
     folder, other = tmp_path / "run", tmp_path / "other"
     folder.mkdir()
     (folder / "best.safetensors").write_bytes(b"an agent")
-    scored(
-        folder / "evaluation.json", [1.0, 2.0], digest=sha256_of(folder / "best.safetensors", 100)
-    )
+    scored(folder / "evaluation.json", [1.0, 2.0], digest=sha256_of(folder / "best.safetensors"))
     if way == "a link":
         other.symlink_to(folder)
     elif way == "a copy":

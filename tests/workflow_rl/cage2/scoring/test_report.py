@@ -126,7 +126,7 @@ def test_how_often_each_action_is_used(tmp_path: Path) -> None:
 def test_scores_stand_beside_the_leaderboard(tmp_path: Path) -> None:
     run, other = cage2_run(tmp_path / "run"), cage2_run(tmp_path / "other")
     evaluation = evaluate_blue(scripted_blue("sleep"), 2, n_workers=1, horizons=[30, 50, 100])
-    digest = {"agent_sha256": sha256_of(run / "best.safetensors", 2**20)}
+    digest = {"agent_sha256": sha256_of(run / "best.safetensors")}
     (run / "evaluation.json").write_text(json.dumps({**evaluation.to_dict(), **digest}))
     scores = section(page_of(tmp_path, run, other), "Scores beside the leaderboard")
     cell = evaluation.cells[-2]

@@ -121,9 +121,9 @@ def test_json_is_read_as_it_was_written_and_an_error_names_the_file(tmp_path):
     assert read_json(path) == {"seed": 1, "names": ["ä"]}
     with pytest.raises(ValueError, match="no file of at most 9 bytes"):
         read_json(path, 9)
-    with pytest.raises(UserError, match=r"record\.json cannot be read: it has no 'score'"):
-        with reading(path):
-            read_json(path)["score"]
+    lacking = r"record\.json cannot be read: it has no 'score'"
+    with pytest.raises(UserError, match=lacking), reading(path):
+        read_json(path)["score"]
     path.write_text("[" * 100_000)
     with pytest.raises(UserError, match=r"record\.json cannot be read: "), reading(path):
         read_json(path)

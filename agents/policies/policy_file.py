@@ -116,15 +116,14 @@ def unpacked(
     may_be_own: whether the network may be a class of the user's. What such a class makes of the
     arrays is not checked: the class may not be imported yet.
     """
-    # At most as many as there are arrays: the file may say any number.
-    layers = range(settings["layers"])[: len(arrays)]
+    weights, biases = _numbered(arrays, "weight"), _numbered(arrays, "bias")
     given = [name for name in OPTIONAL_ARRAYS if name in arrays]
-    expected = [f"{kind}_{n}" for kind in ("weight", "bias") for n in layers]
-    if sorted(arrays) != sorted([*expected, *given]):
+    n_known = len(weights) + len(biases) + len(given)
+    if (len(weights), n_known) != (settings["layers"], len(arrays)):
         raise ValueError("its members are others")
     policy = PolicyParameters(
-        tuple(arrays[f"weight_{n}"] for n in layers),
-        tuple(arrays[f"bias_{n}"] for n in layers),
+        weights,
+        biases,
         settings["activation"],
         **{name: arrays[name] for name in given},
         distribution=from_plain(settings["distribution"]),
@@ -139,6 +138,14 @@ def unpacked(
     if not is_typed or not (may_be_own if is_own else _fits_together(policy)):
         raise UserError("its layers do not fit together")
     return policy
+
+
+def _numbered(arrays: Mapping[str, Any], kind: str) -> tuple[Any, ...]:
+    """Return the arrays of a kind in the order of their numbers, from 0 on."""
+    found: list[Any] = []
+    while (name := f"{kind}_{len(found)}") in arrays:
+        found.append(arrays[name])
+    return tuple(found)
 
 
 def _fits_together(policy: PolicyParameters) -> bool:

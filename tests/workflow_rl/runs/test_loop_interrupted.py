@@ -256,7 +256,7 @@ def test_interrupted_in_an_evaluation_a_run_loses_nothing(cause, lags, tmp_path)
             os.kill(os.getpid(), signal.SIGTERM)
             wait_for_signal(pool)
         elif policy.greedy:
-            raise TooManyFailuresError
+            raise TooManyFailuresError("as a worker that cannot be repaired")
 
     with pytest.raises((StopRequested, TooManyFailuresError)):
         interfered_run(tmp_path / "run", config, interrupt)

@@ -13,8 +13,8 @@ import pytest
 from tests.tiny_runs import all_of, remembering_agent
 from tests.workflow_rl.runs.remembered import CONFIG, checkpoint_of, experience, saved_run
 from workflow_rl.agents.mbpo.agent import MBPOAgent
-from workflow_rl.agents.policies import archive
 from workflow_rl.errors import UserError
+from workflow_rl.runs import checkpoint_file
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.learner import make_agent
 from workflow_rl.runs.run_dir import RunDir
@@ -113,6 +113,8 @@ def test_the_steps_may_be_larger_than_any_checkpoint(
     with RunDir(tmp_path, CONFIG) as run:
         run.save("checkpoint.safetensors", checkpoint_of(agent, 1), agent.memory())
     (part,) = load_checkpoint(tmp_path / "checkpoint.safetensors").memory or ()
-    monkeypatch.setattr(archive, "MOST_BYTES", (tmp_path / "checkpoint.safetensors").stat().st_size)
-    assert (tmp_path / "memory" / part.name).stat().st_size > 5 * archive.MOST_BYTES
+    monkeypatch.setattr(
+        checkpoint_file, "MOST_BYTES", (tmp_path / "checkpoint.safetensors").stat().st_size
+    )
+    assert (tmp_path / "memory" / part.name).stat().st_size > 5 * checkpoint_file.MOST_BYTES
     assert all_of(remembering_agent(tmp_path)) == all_of(agent)

@@ -90,7 +90,6 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint of this package. Raises UserError."""
-
     if not path.is_file():
         earlier = path.with_suffix(".pt")
         if earlier.is_file():

@@ -14,9 +14,9 @@ from workflow_rl.collection.free_running import Batches, Newest
 from workflow_rl.collection.rollout import Rollout, in_order
 from workflow_rl.collection.schedule import NextShare, PlayBatch
 from workflow_rl.environments.episode import episode_spec
-from workflow_rl.runs.checkpoint import TrainingState
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.make_schedule import finite
+from workflow_rl.runs.training_state import TrainingState
 
 
 def whole_batches(play_batch: PlayBatch, next_share: NextShare, first_episode: int) -> Batches:

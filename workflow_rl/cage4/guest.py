@@ -55,6 +55,8 @@ class Cage4Guest(CageGuest):
         return Cage4(**dict(args))
 
     def sides(self, args: Mapping[str, Any]) -> Mapping[str, Side]:
+        from workflow_rl.cage4.red.library import LIBRARY
+
         if args["scenarios"]:
             raise ConfigError(
                 "scenarios", "are several: both sides of a duel play in one, given by its values"
@@ -66,7 +68,7 @@ class Cage4Guest(CageGuest):
         brought = ("simulator", "observation", "actions", "own_rewards", "messages")
         return {
             "Blue": Side(ENV_ID, blue, "red_agent", fixed, greedy=True, brought=brought),
-            "Red": Side(RED_ENV_ID, red, "blue_agent", RED_AGENTS[:3]),
+            "Red": Side(RED_ENV_ID, red, "blue_agent", RED_AGENTS[:3], library=tuple(LIBRARY)),
         }
 
     def known_returns(self, args: Mapping[str, Any]) -> Mapping[str, float]:

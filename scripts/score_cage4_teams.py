@@ -19,9 +19,12 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from workflow_rl.agents.policies.team_policy import TeamParameters, load_policy_or_team
+from workflow_rl.cage4.agent.belief import RESTORE, Bits, Joint
 from workflow_rl.cage4.agent.blue_team import BlueSees, TeamMaker
+from workflow_rl.cage4.agent.gate import PRICE
 from workflow_rl.cage4.agent.policy_team import PolicyTeam
-from workflow_rl.cage4.agent.rules import ROBUST_RULES, RULES, RuleTeam
+from workflow_rl.cage4.agent.raw_record import NUMBERS
+from workflow_rl.cage4.agent.rules import ROBUST_RULES, RULES, RuleTeam, most_urgent
 from workflow_rl.cage4.agent.trained_teams import RELEASED
 from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.compiled.actions import IMPACT
@@ -63,6 +66,30 @@ class Lost(NamedTuple):
     hosts: NDArray[np.int64]
 
 
+class TrueStateTeam:
+    """It sees where red has sessions, and restores the host whose zone an Impact costs most: what
+    no team does that sees what the challenge shows. states: of the simulator."""
+
+    reads_raw = False
+    states: NDArray[Any]
+
+    def begin(self, envs: Any, seeds: Any, masks: Bits, seen: BlueSees) -> None:
+        self._exists = masks[:, _ANALYSES].reshape(len(masks), *NUMBERS.shape)
+
+    def act(self, envs: Any) -> tuple[Joint, None]:
+        sessions = self.states["sessions"]
+        is_there = np.arange(sessions.shape[2]) < self.states["n_sessions"][:, :, None]
+        held = np.zeros((len(envs), scenario4.N_HOSTS), np.bool_)
+        env, red, place = np.nonzero(is_there)
+        held[env, sessions["host"][env, red, place]] = True
+        needed = held[:, NUMBERS] & self._exists
+        price = PRICE[self.states["phase"]][:, :, None]
+        return most_urgent(np.where(needed, RESTORE, 0), np.where(needed, 1 + price, 0)), None
+
+    def see(self, envs: Any, taken: Joint, seen: BlueSees) -> None:
+        pass
+
+
 def team_in(path: Path) -> TeamMaker:
     """Return what makes the team of a policy file. Its policies choose the likeliest actions."""
     try:
@@ -96,6 +123,8 @@ def play(
         for env, seed in enumerate(chosen if reds else ()):
             reds.reset(seed, env)
         team = make_team(len(chosen))
+        if isinstance(team, TrueStateTeam):
+            team.states = simulator.states
         team.begin(envs, envs, simulator.masks, seen_in(simulator))
         lost = Lost(*np.zeros((5, len(chosen)), np.int64))
         lost.hosts[:] = simulator.masks[:, _ANALYSES].sum(1)
@@ -151,6 +180,7 @@ def impacts_of(states: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool
     help="Of the rules. All, if neither a variant nor a champion is given.",
 )
 @click.option("--champion", is_flag=True, help="The released champion.")
+@click.option("--true-state", is_flag=True, help="A team that sees where red is, as a bound.")
 @click.option(
     "--weights",
     type=click.Path(exists=True, path_type=Path),
@@ -173,6 +203,7 @@ def main(
     first_seed: tuple[int, ...],
     variant: tuple[str, ...],
     champion: bool,
+    true_state: bool,
     weights: tuple[Path, ...],
     red_agent: str,
     scenario: str,
@@ -183,6 +214,7 @@ def main(
     """
     teams: dict[str, TeamMaker] = {"champion": team_in(RELEASED["champion"])} if champion else {}
     teams |= {str(path): team_in(path) for path in weights}
+    teams |= {"true state": lambda n_envs: TrueStateTeam()} if true_state else {}
     for name in variant or (() if teams else VARIANTS):
         teams[name] = functools.partial(RuleTeam, rules=VARIANTS[name])
     # A seed that is in two sets counts once.

@@ -12,6 +12,7 @@ from tests.workflow_rl.cage4.red_files import write_red_team
 from workflow_rl import TrainConfig
 from workflow_rl.cage4.env.red_environment import Cage4Red
 from workflow_rl.cage4.guest import Cage4Guest
+from workflow_rl.cage4.red.library import LIBRARY
 from workflow_rl.cage4.scenario.scenario4 import ENV_ID
 from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.episode import EpisodeSpec
@@ -98,4 +99,8 @@ def test_new_opponents_of_either_side_are_trained(
     )
     found = attack(agent, config, tmp_path / "attackers", side, "", 1, 2, 2)
     assert found["attackers_side"] == other
-    assert list(found["fixed"]) == fixed
+    names = list(found["fixed"])
+    assert names[: len(fixed)] == fixed
+    # Of the library, the worst.
+    assert len(names) == len(fixed) + (other == "Red")
+    assert set(names[len(fixed) :]) <= set(LIBRARY)

@@ -6,8 +6,9 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from workflow_rl.cage.attackers import Attackers, Roster
+from workflow_rl.cage.attackers import Attackers, Roster, places_of
 from workflow_rl.cage2.b_line_plan import GOAL, missing_for_b_line
+from workflow_rl.cage2.red.library import LIBRARY
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS, ScenarioError
 
@@ -17,7 +18,12 @@ if TYPE_CHECKING:
 # Little can be learned against SleepAgent.
 REDS = Roster(
     RED_AGENTS,
-    {"mixed": ",".join(RED_AGENTS), "attackers": "B_lineAgent=8,RedMeanderAgent=11,SleepAgent=1"},
+    {
+        "mixed": ",".join(RED_AGENTS),
+        "attackers": "B_lineAgent=8,RedMeanderAgent=11,SleepAgent=1",
+        "library": ",".join(LIBRARY),
+    },
+    places_of(LIBRARY),
 )
 
 

@@ -1,0 +1,129 @@
+"""Attackers of CAGE-2 that were written by hand, for any network: opponents, and examples.
+
+Each stands for a way to attack. `--red-agent` takes their names in LIBRARY.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from workflow_rl.cage2.attackers import RedProgram, Seen, Stubborn
+
+DISCOVER, SCAN = "DiscoverRemoteSystems", "DiscoverNetworkServices"
+EXPLOIT, ESCALATE, IMPACT = "ExploitRemoteService", "PrivilegeEscalate", "Impact"
+
+
+class Greedy:
+    """Impact if possible, else escalate, exploit, scan; once in five steps anything else.
+
+    done: the actions that succeeded, until something fails on their host.
+    """
+
+    ORDER: tuple[str, ...] = (IMPACT, ESCALATE, EXPLOIT, SCAN, DISCOVER)
+
+    def begin(self, random: random.Random) -> None:
+        self.random = random
+        self.step = 0
+        self.last = "Sleep"
+        self.done: set[str] = set()
+
+    def act(self, seen: Seen) -> str:
+        self.step += 1
+        kind, _, target = self.last.partition(" ")
+        if seen.success and kind != IMPACT:
+            self.done.add(self.last)
+        elif seen.success is False:
+            self.done -= {f"{of} {target}" for of in self.ORDER}
+        self.last = self.choose(seen)
+        return self.last
+
+    def choose(self, seen: Seen) -> str:
+        """Return the next action."""
+        open_actions = self.open_actions(seen)
+        if open_actions and self.random.random() < 0.2:
+            return self.random.choice(open_actions)
+        return self.first_of(self.ORDER, open_actions)
+
+    def open_actions(self, seen: Seen) -> list[str]:
+        """Return the possible actions that are not done, without Sleep."""
+        return [name for name in seen.possible[1:] if name not in self.done]
+
+    def first_of(self, kinds: tuple[str, ...], actions: list[str]) -> str:
+        """Return a drawn action of the first kind that has one, or Sleep."""
+        for kind in kinds:
+            if options := [name for name in actions if name.startswith(kind)]:
+                return self.random.choice(options)
+        return "Sleep"
+
+
+class Spread(Greedy):
+    """Hold as many hosts as can be had, and Impact last."""
+
+    ORDER = (ESCALATE, EXPLOIT, SCAN, DISCOVER, IMPACT)
+
+
+class Quiet(Greedy):
+    """Act in one step of two, as an intruder does that does not want to be noticed."""
+
+    def choose(self, seen: Seen) -> str:
+        return "Sleep" if self.random.random() < 0.5 else super().choose(seen)
+
+
+class Patient(Greedy):
+    """Show nothing for 15 steps, and then hurry."""
+
+    def choose(self, seen: Seen) -> str:
+        return "Sleep" if self.step < 15 else super().choose(seen)
+
+
+class Returner(Greedy):
+    """Go back to each host that it has lost, before any new one."""
+
+    def begin(self, random: random.Random) -> None:
+        super().begin(random)
+        self.held: set[str] = set()
+
+    def choose(self, seen: Seen) -> str:
+        sessions = {n.partition(" ")[2] for n in seen.possible if n.startswith(ESCALATE)}
+        lost = sorted(self.held - sessions)
+        self.held |= sessions
+        back = [action for host in lost if seen.can(action := f"{EXPLOIT} {host}")]
+        return self.random.choice(back) if back else super().choose(seen)
+
+
+class DecoyShy(Greedy):
+    """Leave a host for ten steps after an exploit that failed: there may be a decoy."""
+
+    def begin(self, random: random.Random) -> None:
+        super().begin(random)
+        self.shy_until: dict[str, int] = {}
+
+    def open_actions(self, seen: Seen) -> list[str]:
+        if self.last.startswith(EXPLOIT) and seen.success is False:
+            self.shy_until[self.last] = self.step + 10
+        actions = super().open_actions(seen)
+        return [name for name in actions if self.shy_until.get(name, 0) <= self.step]
+
+
+class LastFound(Greedy):
+    """Go on where it came last: deep into the network, and leave the users' hosts behind."""
+
+    def first_of(self, kinds: tuple[str, ...], actions: list[str]) -> str:
+        for kind in kinds:
+            if options := [name for name in actions if name.startswith(kind)]:
+                return options[-1]
+        return "Sleep"
+
+
+LIBRARY: Mapping[str, type[RedProgram]] = {
+    "greedy": Greedy,
+    "spread": Spread,
+    "quiet": Quiet,
+    "patient": Patient,
+    "returner": Returner,
+    "decoy-shy": DecoyShy,
+    "last-found": LastFound,
+    "stubborn": Stubborn,
+}
+"""By name."""

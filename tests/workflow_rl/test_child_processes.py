@@ -51,10 +51,7 @@ ALLOWED = {
     ("scripts/check_mutants.py", "run"): ROOTED,
     ("scripts/check_processors.py", "run"): ROOTED,
     ("scripts/client_environments.py", "run"): OWN_FLAGS,
-    ("scripts/compare_networks.py", "run"): ROOTED,
-    ("scripts/compare_with_peers/compare_returns.py", "run"): ROOTED,
     ("scripts/count_house.py", "run"): ROOTED,
-    ("scripts/score_any_network.py", "run"): A_SCRIPT,
     ("scripts/watched_command.py", "run_module"): "this process, in the checkout",
 }
 """Why a place that starts processes runs nothing of the current folder."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workflow_rl.agents.policies.distributions import Distribution, from_plain
+from workflow_rl.agents.policies.distributions import Distribution
+from workflow_rl.agents.policies.further_distributions import from_plain
 from workflow_rl.agents.policies.network import Layers
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.agents.policies.distributions import Categorical, Distribution, from_plain
+from workflow_rl.agents.policies.distributions import Categorical, Distribution
 from workflow_rl.agents.policies.entity_layout import TABLES, EntityLayout, declared
+from workflow_rl.agents.policies.further_distributions import from_plain
 from workflow_rl.agents.policies.network import MOST
 from workflow_rl.agents.trajectory import Trajectory
 

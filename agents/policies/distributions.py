@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -81,7 +80,7 @@ class Distribution(ABC):
 
     @abstractmethod
     def to_plain(self) -> list[Any]:
-        """Return the kind and the sizes, as files keep them: see `from_plain`."""
+        """Return the kind and the sizes, as files keep them."""
 
     def taken(self, numbers: Any) -> Any:
         """Return actions as the other methods take them. numbers: [M, n_numbers], an array or a
@@ -182,16 +181,6 @@ def categorical_entropy(log_probs: Tensor) -> Tensor:
 
 def as_integers(numbers: Any) -> Any:
     return numbers.astype(np.int64) if isinstance(numbers, np.ndarray) else numbers.long()
-
-
-def from_plain(values: Sequence[Any]) -> Distribution:
-    """Return the distribution that `to_plain` described. Raises KeyError for an unknown kind."""
-    kind, sizes = values
-    if kind == "Categorical":
-        return Categorical(sizes)
-    from workflow_rl.agents.policies.further_distributions import OF_PLAIN
-
-    return OF_PLAIN[kind](sizes)
 
 
 def masked(outputs: FloatArray, mask: NDArray[Any] | None) -> FloatArray:

@@ -22,7 +22,6 @@ from workflow_rl.agents.policies.distributions import (
     Rows,
     Uniforms,
     as_integers,
-    from_plain,
 )
 
 if TYPE_CHECKING:
@@ -69,8 +68,8 @@ class Joint(Distribution):
     def prepare(self, outputs: FloatArray, log_std: FloatArray | None = None) -> Prepared:
         """Return what the parts prepare, one after another."""
         prepared: list[NDArray[Any]] = []
-        for part, own in zip(self.parts, self._of_parts(outputs, log_std), strict=True):
-            prepared += part.prepare(*own)
+        for part, described in zip(self.parts, self._of_parts(outputs, log_std), strict=True):
+            prepared += part.prepare(*described)
         return tuple(prepared)
 
     def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
@@ -96,9 +95,9 @@ class Joint(Distribution):
         import torch
 
         log_probs, entropies = [], []
-        for n, own in enumerate(self._of_parts(outputs, log_std)):
+        for n, described in enumerate(self._of_parts(outputs, log_std)):
             taken = self.of_part(n, action)
-            log_prob, entropy = self.parts[n].log_prob_and_entropy(*own, row, taken)
+            log_prob, entropy = self.parts[n].log_prob_and_entropy(*described, row, taken)
             log_probs.append(log_prob)
             entropies.append(entropy)
         return torch.stack(log_probs).sum(dim=0), torch.stack(entropies).sum(dim=0)
@@ -107,7 +106,8 @@ class Joint(Distribution):
         import torch
 
         both = zip(self.parts, self._of_parts(*teacher), self._of_parts(*student), strict=True)
-        return torch.stack([part.divergence(one, other) for part, one, other in both]).sum(dim=0)
+        of_parts = [part.divergence(taught, learned) for part, taught, learned in both]
+        return torch.stack(of_parts).sum(dim=0)
 
 
 class MultiCategorical(Joint):
@@ -359,11 +359,15 @@ class SquashedGaussian(Distribution):
         return action, log_prob - (np.log(self.half_width) + log_slope).sum(axis=1)
 
 
-OF_PLAIN: dict[str, Callable[[Any], Distribution]] = {
-    "MultiCategorical": MultiCategorical,
-    "DiagonalGaussian": DiagonalGaussian,
-    "ScaledGaussian": lambda ends: DiagonalGaussian(max(map(len, ends)), *map(tuple, ends)),
-    "SquashedGaussian": lambda bounds: SquashedGaussian(*map(tuple, bounds)),
-    "Mixed": lambda parts: Mixed(tuple(map(from_plain, parts))),
-}
-"""What makes each kind of what its `to_plain` gives after the name."""
+def from_plain(values: Sequence[Any]) -> Distribution:
+    """Return the distribution that `to_plain` described. Raises KeyError for an unknown kind."""
+    kinds: dict[str, Callable[[Any], Distribution]] = {
+        "Categorical": Categorical,
+        "MultiCategorical": MultiCategorical,
+        "DiagonalGaussian": DiagonalGaussian,
+        "ScaledGaussian": lambda ends: DiagonalGaussian(max(map(len, ends)), *map(tuple, ends)),
+        "SquashedGaussian": lambda bounds: SquashedGaussian(*map(tuple, bounds)),
+        "Mixed": lambda parts: Mixed(tuple(map(from_plain, parts))),
+    }
+    kind, sizes = values
+    return kinds[kind](sizes)

@@ -20,7 +20,7 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
-from workflow_rl.agents.policies.distributions import from_plain
+from workflow_rl.agents.policies.further_distributions import from_plain
 from workflow_rl.agents.policies.network import ACTIVATIONS
 from workflow_rl.agents.policies.numpy_policy import OPTIONAL_ARRAYS, Parameters, PolicyParameters
 from workflow_rl.errors import UserError

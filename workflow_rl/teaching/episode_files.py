@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workflow_rl.agents.policies.distributions import Actions, Categorical, Distribution, from_plain
-from workflow_rl.agents.policies.further_distributions import Mixed, MultiCategorical
+from workflow_rl.agents.policies.distributions import Actions, Categorical, Distribution
+from workflow_rl.agents.policies.further_distributions import Mixed, MultiCategorical, from_plain
 from workflow_rl.agents.policies.policy_file import load_file, save_file
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.team import team_layout

@@ -15,13 +15,13 @@ from workflow_rl.agents.policies.distributions import (
     Distribution,
     Prepared,
     categorical_entropy,
-    from_plain,
 )
 from workflow_rl.agents.policies.further_distributions import (
     DiagonalGaussian,
     Mixed,
     MultiCategorical,
     SquashedGaussian,
+    from_plain,
 )
 
 DISTRIBUTIONS: list[Distribution] = [

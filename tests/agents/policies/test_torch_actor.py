@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workflow_rl.agents.policies.actor_critic import ActorCritic
-from workflow_rl.agents.policies.distributions import Categorical, Distribution, from_plain
+from workflow_rl.agents.policies.distributions import Categorical, Distribution
 from workflow_rl.agents.policies.further_distributions import (
     DiagonalGaussian,
     Mixed,
     MultiCategorical,
+    from_plain,
 )
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.agents.policies.torch_actor import TorchActor

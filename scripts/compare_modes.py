@@ -29,12 +29,12 @@ from matplotlib.figure import Figure
 from prettytable import PrettyTable
 
 from workflow_rl.commands.benchmark import output_options, require_outputs, write_outputs
-from workflow_rl.commands.errors import errors_in_one_line
 from workflow_rl.commands.options import (
     COUNT,
     EPISODES,
     PATH,
     FiniteRange,
+    blaming,
     env_options,
     spelling,
 )
@@ -52,7 +52,7 @@ from workflow_rl.machine_facts import environment, usable_cores
 from workflow_rl.measuring.benchmark import in_turns, machine_name, median_ratio
 from workflow_rl.output_files import require_writable_folder
 from workflow_rl.reporting import learning_curve
-from workflow_rl.reporting.drawing import scale_returns
+from workflow_rl.reporting.learning_curve import scale_returns
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.hints import warn_if_results_vary
@@ -392,7 +392,7 @@ def main(**options: Any) -> None:
     names = list(dict.fromkeys(options["names"])) or ([] if ks else list(DEFAULT_MODES))
     _choose_target(options, names)
     sizes = {field: options[field] for field in ("n_envs", "n_workers", "episodes_per_update")}
-    with errors_in_one_line(_spelled), contextlib.ExitStack() as stack:
+    with blaming(_spelled), contextlib.ExitStack() as stack:
         budget = {field: options[field] for field in ("total_episodes", "total_steps")}
         shared = {**chosen_env(options), **budget}
         configs = {name: mode_config(name, **shared, **sizes) for name in names}

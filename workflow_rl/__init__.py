@@ -17,7 +17,8 @@ if _check_install.is_command():
 
 # Before anything loads NumPy.
 from workflow_rl import portable as portable
-from workflow_rl.version import __version__ as __version__
+
+__version__ = "0.1.0"
 
 if not _check_install.is_command():
     from workflow_rl.environments.source import register_envs as _register_envs

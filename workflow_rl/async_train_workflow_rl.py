@@ -14,8 +14,6 @@ if __package__ in (None, ""):
 from workflow_rl.commands.train import run_command
 from workflow_rl.commands.training_options import training_command
 
-SECTION = "Train"
-
 
 @training_command("train-async")
 def train_async(**options: Any) -> None:

@@ -85,10 +85,8 @@ def entry_points(folder: Path, *tables: Path) -> Callable[[Function], Function]:
 def announce_compiling(
     what: str, seconds: str, functions: tuple[Callable[..., Any], ...], records: np.dtype[Any]
 ) -> None:
-    """Say that entry points will be compiled, unless they are on disk for such first arguments.
-
-    The cache asks once a process, because finding out takes longer than a thousand steps.
-    """
+    """Say that entry points will be compiled, unless they are on disk for such first arguments. The
+    cache asks once a process, because finding out takes longer than a thousand steps."""
     of_them = numba.typeof(np.zeros(1, records))
     for function in functions:
         signatures = cast(Any, function)._cache._cache_file._load_index()

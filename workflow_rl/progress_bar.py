@@ -34,13 +34,11 @@ class Progress(tqdm):
         self._last_line = time.monotonic()
 
     def show(self, done: int, text: str) -> None:
-        """Show how many are done, and a text."""
         self._text = text = printable(text)
         self.set_postfix_str(text, refresh=False)
         self.update(done - self._done)
 
     def update(self, n: float | None = 1) -> bool | None:
-        """Show that `n` more are done."""
         before, self._done = self._done, self._done + int(n or 0)
         if self._in_lines and self._done * 10 // self._whole > before * 10 // self._whole:
             self._write_line()

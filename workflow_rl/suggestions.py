@@ -58,9 +58,7 @@ def option_meant(typed: str, options: Iterable[str]) -> list[str]:
 
 def word_meant(typed: str, words: Iterable[str]) -> list[str]:
     """Return the words that contain what was typed, or else those that look or begin like it.
-
-    Punctuation and case make no difference.
-    """
+    Punctuation and case make no difference."""
     words = list(words)
     bare = _bare(typed)
     within = [word for word in words if bare and (bare in _bare(word) or _bare(word) in bare)]

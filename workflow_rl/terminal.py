@@ -57,7 +57,6 @@ class PrintableFormatter(logging.Formatter):
     """Shows what is logged as text that a terminal may show."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the whole record, which may be of several lines."""
         return printable(super().format(record), "\n", 10 * MOST)
 
 
@@ -131,10 +130,8 @@ class LenientStream:
 
 @contextlib.contextmanager
 def safe_output() -> Iterator[None]:
-    """Let work in here go on when its output cannot be written, or not in the stream's encoding.
-
-    A command that would succeed ends with exit code 1 if its results, on stdout, are lost.
-    """
+    """Let work in here go on when its output cannot be written, or not in the stream's encoding. A
+    command that would succeed ends with exit code 1 if its results, on stdout, are lost."""
     for stream in (sys.stdout, sys.stderr):
         _never_fail_to_encode(stream)
     out, err = LenientStream(sys.stdout, is_checked=True), LenientStream(sys.stderr)

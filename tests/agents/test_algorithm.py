@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import EntryPoint
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -218,8 +219,8 @@ def test_what_there_is_not_is_named(name: str) -> None:
 
 
 def test_an_installed_package_brings_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = plug_ins.PlugIn("workflow_rl.algorithms", "theirs", f"{__name__}:REINFORCE", "another")
-    monkeypatch.setattr(plug_ins, "_installed", lambda: [point])
+    point = EntryPoint("theirs", f"{__name__}:REINFORCE", "workflow_rl.algorithms")
+    monkeypatch.setattr(plug_ins, "entry_points", lambda group: [point])
     plug_ins.plug_ins.cache_clear()
     try:
         assert algorithms.names()[:4] == ["ppo", "sac", "mbpo", "theirs"]

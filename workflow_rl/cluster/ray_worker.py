@@ -11,11 +11,10 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
-from workflow_rl import portable
+from workflow_rl import __version__, portable
 from workflow_rl.collection.messages import Command, Reply, Request
 from workflow_rl.collection.worker import Worker
 from workflow_rl.life import show_life_in
-from workflow_rl.version import __version__
 
 SECONDS_BETWEEN_SIGNS = 1.0
 PACKAGES = ("csle-cyborg", "gymnasium", "numba", "numpy")

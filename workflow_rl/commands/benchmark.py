@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workflow_rl.commands.errors import errors_in_one_line
-from workflow_rl.commands.options import EPISODES, SEED, FiniteRange, OutputFile, env_options, under
+from workflow_rl.commands.options import (
+    EPISODES,
+    SEED,
+    FiniteRange,
+    OutputFile,
+    env_options,
+    plain_option,
+    quiet_option,
+    under,
+)
 from workflow_rl.commands.options_by_env import (
     Look,
     Named,
@@ -20,8 +28,13 @@ from workflow_rl.commands.options_by_env import (
 )
 from workflow_rl.environments.environment import described
 from workflow_rl.environments.source import guests, make_environment
-from workflow_rl.measuring.benchmark import VARIANTS, machine_name, measured_rows
-from workflow_rl.measuring.benchmark_report import benchmark_figure, benchmark_table
+from workflow_rl.measuring.benchmark import (
+    VARIANTS,
+    benchmark_figure,
+    benchmark_table,
+    machine_name,
+    measured_rows,
+)
 from workflow_rl.output_files import require_writable, write_json
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.hints import warn_if_results_vary
@@ -29,39 +42,33 @@ from workflow_rl.runs.hints import warn_if_results_vary
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SECTION = "Check"
-
 
 def output_options(json_help: str, png_help: str) -> list[click.Parameter]:
     return [
-        click.Option(
-            ["--json", "json_path"], type=OutputFile(".json"), metavar="FILE", help=json_help
+        plain_option(
+            "--json", "json_path", type=OutputFile(".json"), metavar="FILE", help=json_help
         ),
-        click.Option(["--png", "png_path"], type=OutputFile(".png"), metavar="FILE", help=png_help),
-        click.Option(["--quiet"], is_flag=True, help="No progress bar."),
+        plain_option("--png", "png_path", type=OutputFile(".png"), metavar="FILE", help=png_help),
+        quiet_option(),
     ]
 
 
 _OPTIONS: list[click.Parameter] = [
-    click.Option(["--n-envs"], type=EPISODES, multiple=True, default=(8, 100),
-                 metavar="N", help="Environments; may be given again.  [default: 8 and 100]"),
+    plain_option("--n-envs", type=EPISODES, multiple=True, default=(8, 100),
+                 help="Environments; may be given again."),
     *env_options(),
-    click.Option(["--modes", "names"], type=click.Choice(VARIANTS), multiple=True,
+    plain_option("--modes", "names", type=click.Choice(VARIANTS), multiple=True,
                  default=("sync", "sync-packed", "async", "async-training"),
                  help="sync has one env a worker, sync-packed one worker a core; -training are "
                       "whole training runs; steps is the speed of the environments alone, in one "
-                      "process a core. May be given again.  [default: all but sync-training and "
-                      "steps]"),
-    click.Option(["--rounds"], type=EPISODES, default=3, show_default=True,
-                 metavar="N", help="Turns of every variant; medians are reported."),
-    click.Option(["--seconds"], type=FiniteRange(0, 30, min_open=True), default=3.0,
-                 show_default=True, metavar="X",
+                      "process a core. May be given again."),
+    plain_option("--rounds", type=EPISODES, default=3,
+                 help="Turns of every variant; medians are reported."),
+    plain_option("--seconds", type=FiniteRange(0, 30, min_open=True), default=3.0,
                  help="Length of a turn, at the speed of the ceiling."),
-    click.Option(["--episodes"], type=EPISODES, metavar="N",
-                 help="Episodes of a turn, rounded up to a multiple of the number of envs.  "
-                      "[default: what the ceiling plays in --seconds]"),
-    click.Option(["--seed"], type=SEED, default=0, show_default=True, metavar="N",
-                 help="Seed of the episodes and of the policy."),
+    plain_option("--episodes", type=EPISODES, show_default="what the ceiling plays in --seconds",
+                 help="Episodes of a turn, rounded up to a multiple of the number of envs."),
+    plain_option("--seed", type=SEED, default=0, help="Seed of the episodes and of the policy."),
     *output_options("Write the table as a list of rows.", "Draw the table as a bar chart."),
 ]  # fmt: skip
 
@@ -72,7 +79,6 @@ def _ways(env_id: str) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _varied(env_id: str) -> set[str]:
-    """Return the arguments in which the ways differ."""
     return {name for args in _ways(env_id).values() for name in args}
 
 
@@ -81,9 +87,9 @@ def _named(look: Look) -> Named:
     shared = [option for option in guest_options(env_id) if option.name not in _varied(env_id)]
     if not _ways(env_id):
         return Named(env_id, shared)
-    ways = click.Option(
-        ["--simulator", "simulators"], type=click.Choice(list(_ways(env_id))), multiple=True,
-        help="A way to play the environment; may be given again.  [default: all]",
+    ways = plain_option(
+        "--simulator", "simulators", type=click.Choice(list(_ways(env_id))), multiple=True,
+        show_default="all", help="A way to play the environment; may be given again.",
     )  # fmt: skip
     return Named(env_id, [*under("Environment", ways), *shared])
 
@@ -98,12 +104,11 @@ def benchmark(**options: Any) -> None:
     Example: benchmark --n-envs 100 --simulator cyborg --json rates.json --png rates.png
     """
     require_outputs(options)
-    with errors_in_one_line():
-        chosen = chosen_env(options)
-        simulators = _simulators(chosen, options.get("simulators", ()))
-        warn_if_results_vary(TrainConfig("async", **chosen))
-        named = ("n_envs", "names", "rounds", "seconds", "episodes", "seed", "quiet")
-        rows = measured_rows(chosen["env"], simulators, **{name: options[name] for name in named})
+    chosen = chosen_env(options)
+    simulators = _simulators(chosen, options.get("simulators", ()))
+    warn_if_results_vary(TrainConfig("async", **chosen))
+    named = ("n_envs", "names", "rounds", "seconds", "episodes", "seed", "quiet")
+    rows = measured_rows(chosen["env"], simulators, **{name: options[name] for name in named})
     written = write_outputs(options, rows, lambda: benchmark_figure(rows), ("rows", "chart"))
     click.echo(benchmark_table(rows))
     environment = make_environment(chosen["env"], next(iter(simulators.values())))
@@ -143,7 +148,7 @@ def write_outputs(
         write_json(json_path, content)
         lines.append(f"{names[0]}: {json_path}")
     if png_path is not None:
-        from workflow_rl.reporting.drawing import save_png
+        from workflow_rl.reporting.learning_curve import save_png
 
         save_png(draw(), png_path)
         lines.append(f"{names[1]}: {png_path}")

@@ -8,14 +8,11 @@ from typing import Any
 import click
 
 from workflow_rl.collection import try_in_worker
-from workflow_rl.commands.errors import errors_in_one_line
 from workflow_rl.commands.one_line_errors import ClearCommand
-from workflow_rl.commands.options import EPISODES, PAIR, PYTHON, SECONDS
+from workflow_rl.commands.options import EPISODES, PAIR, PYTHON, SECONDS, blaming
 from workflow_rl.environments.examination import examine
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.source import guests
-
-SECTION = "Check"
 
 
 @click.command("check-env", cls=ClearCommand)
@@ -60,7 +57,7 @@ def check_env(
         made or env_id, dict(env_arg), ignore_unknown=True, python=env_python
     )
     has_problems = False
-    with errors_in_one_line(_blamed):
+    with blaming(_blamed):
         try_in_worker.learn_facts(environment, worker_timeout)
         spaces = environment.spaces()
         team = spaces.team

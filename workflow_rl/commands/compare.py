@@ -5,16 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import PATH, SEED, OutputFile
 from workflow_rl.environments.source import guests
-from workflow_rl.output_files import NOT_OURS, read_json, require_writable, sha256_of, write_text
+from workflow_rl.output_files import NOT_OURS, require_writable, write_text
 from workflow_rl.terminal import printable
 
 _LATEX = str.maketrans(
@@ -25,8 +25,6 @@ _LATEX = str.maketrans(
 
 if TYPE_CHECKING:
     from workflow_rl.evaluation.compare import Compared, Returns
-
-SECTION = "Score"
 
 
 @click.command(cls=ClearCommand)
@@ -125,28 +123,26 @@ def _hint_at_unlike(agents: Sequence[Path]) -> None:
 
 def _returns(path: Path, named: str, played: dict[str, Path], given: dict[str, Path]) -> Returns:
     """Return an agent's returns by task, and keep how its episodes were played, and its digest.
-
-    Raises click.UsageError for an agent that was given before.
-    """
+    Raises click.UsageError for an agent that was given before."""
     from workflow_rl.evaluation import evaluate
 
     file = path / "evaluation.json" if path.is_dir() else path
     scorings = [scoring for guest in guests.values() if (scoring := guest.scoring()) is not None]
     try:
-        content = read_json(file, evaluate.MOST_OF_SCORES)
+        content = evaluate.read_scores(file)
         how = f"--seed {int(content['seed'])}"
         how += "".join(
             f", {n}={value!r}" for n, value in sorted(content.get("env_args", {}).items())
         )
     except NOT_OURS:
-        content = None
-    for scoring in (*scorings, evaluate.ReturnScoring()) if content is not None else ():
+        content = {}
+    for scoring in (*scorings, evaluate.ReturnScoring()) if content else ():
         try:
             returns, short = scoring.returns(content), evaluate.shortfall_in(content)
         except NOT_OURS:
             continue
         if returns and all(returns.values()):
-            _require_same_agent(path, content.get(evaluate.AGENT_DIGEST), named)
+            _require_same_agent(path, content, named)
             played.setdefault(how, path)
             agent = content.get(evaluate.AGENT_DIGEST) or file.resolve()
             if (first := given.setdefault(f"{agent} {content.get('actions')}", path)) is not path:
@@ -160,11 +156,13 @@ def _returns(path: Path, named: str, played: dict[str, Path], given: dict[str, P
     raise click.BadParameter(f"{path} has no scores of evaluate: {advice}", param_hint=named)
 
 
-def _require_same_agent(path: Path, digest: str | None, named: str) -> None:
+def _require_same_agent(path: Path, scores: Mapping[str, Any], named: str) -> None:
     """Raise click.BadParameter if the scores in a run's folder are not of the agent there now."""
+    from workflow_rl.evaluation.evaluate import are_of
+
     files = (path / "best.safetensors", path / "checkpoint.safetensors")
     agent = next((file for file in files if file.exists()), None)
-    if agent is not None and digest != sha256_of(agent):
+    if agent is not None and not are_of(scores, agent):
         raise click.BadParameter(
             f"the scores in {path} are not of {agent}: run `evaluate {path}` again",
             param_hint=named,

@@ -25,10 +25,8 @@ _ASKED = ("preset", "n_envs", "action_mask", "ignore_unknown")
 
 
 def words_of(config: TrainConfig) -> list[str]:
-    """Return the command that trains with this config: its name, and what is not the default.
-
-    A file of which the content alone is known, such as a scenario, is FILE.
-    """
+    """Return the command that trains with this config: its name, and what is not the default. A
+    file of which the content alone is known, such as a scenario, is FILE."""
     fields, preset = TrainConfig.model_fields, preset_named(config.preset)
     kept = {name: getattr(config, name) for name in _KEPT}
     usual = TrainConfig(**kept, known_environment=config.environment, known_plug_in=config.plug_in)

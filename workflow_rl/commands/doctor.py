@@ -13,8 +13,6 @@ from workflow_rl.environments.source import guests
 from workflow_rl.runs import installation
 from workflow_rl.runs.installation import Finding, findings_of
 
-SECTION = "Check"
-
 
 @click.command(cls=ClearCommand)
 @click.option(

@@ -13,9 +13,8 @@ from pathlib import Path
 import click
 
 from workflow_rl.agents.algorithm import DivergedError
-from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
-from workflow_rl.commands.options import spelling, usage_error
-from workflow_rl.errors import ConfigError, ObservationError, StoppedAtOnce
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
+from workflow_rl.errors import ObservationError, StoppedAtOnce
 from workflow_rl.terminal import printable
 
 
@@ -85,23 +84,6 @@ def training_errors(again: str, path: Path, lower: str = "") -> Iterator[None]:
         lines = [f"Error: learning diverged: {error}", kept]
     click.echo("\n".join(map(printable, lines)), err=True)
     raise SystemExit(code)
-
-
-@contextlib.contextmanager
-def errors_in_one_line(spelled: Callable[[str], str] = spelling) -> Iterator[None]:
-    """Turn what ends a measurement into one line and an exit code.
-
-    spelled: a field of a config as the command's option.
-    """
-    try:
-        yield
-    except ConfigError as error:
-        raise usage_error(error, spelled) from None
-    except StopRequested as stop:
-        raise SystemExit(128 + stop.signal_number) from None
-    except (TooManyFailuresError, WorkerError, ObservationError, DivergedError) as error:
-        click.echo(f"Error: {printable(error)}", err=True)
-        raise SystemExit(1) from None
 
 
 def _batch_in(path: Path) -> Path | None:

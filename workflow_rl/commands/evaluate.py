@@ -8,21 +8,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from workflow_rl.commands.errors import errors_in_one_line, own_command
+from workflow_rl.commands.errors import own_command
 from workflow_rl.commands.options import (
     EPISODES,
     PATH,
-    PROCESSES,
     PYTHON,
     SAVED,
-    SECONDS,
     SEED,
     OutputFile,
+    blaming,
     given_options,
     given_settings,
+    plain_option,
+    quiet_option,
+    require_run_folder,
     setting_options,
     spelling,
+    stochastic_option,
     under,
+    which_option,
+    worker_options,
 )
 from workflow_rl.commands.options_by_env import (
     Look,
@@ -39,7 +44,6 @@ from workflow_rl.environments.source import default_env, guests
 from workflow_rl.errors import ConfigError
 from workflow_rl.output_files import (
     NOT_OURS,
-    read_json,
     require_writable,
     require_writable_folder,
     sha256_of,
@@ -48,13 +52,10 @@ from workflow_rl.output_files import (
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.numpy_policy import Policy
+    from workflow_rl.agents.settings import Settings
     from workflow_rl.environments.challenge import Scores, Scoring
     from workflow_rl.evaluation.evaluate import Shortfall
     from workflow_rl.runs.config import TrainConfig
-
-SECTION = "Score"
-
-WORKER_TIMEOUT = 60.0
 
 
 class Scored(NamedTuple):
@@ -88,43 +89,33 @@ _OPTIONS: list[click.Parameter] = [
     click.Argument(["agents"], type=SAVED, nargs=-1, metavar="RUN_OR_CHECKPOINT..."),
     *under(
         "What is scored",
-        click.Option(["--env"], metavar="ID", default=default_env(), show_default=True,
+        plain_option("--env", metavar="ID", default=default_env(),
                      help="Environment of an agent that is scripted."),
-        click.Option(["--which"], type=click.Choice(["best", "latest"]),
-                     help="Checkpoint of a run folder.  [default: best if there is one]"),
-        click.Option(["--stochastic/--greedy"], default=None,
-                     help="Sample the policy's actions, as in training, or choose its likeliest.  "
-                          "[default: --play of the training]"),
-        click.Option(["--env-python"], type=PYTHON, default="", metavar="PATH",
-                     help="Python interpreter that plays the environment.  "
-                          "[default: that of the training]"),
+        which_option(),
+        stochastic_option(),
+        plain_option("--env-python", type=PYTHON, default="", metavar="PATH",
+                     show_default="that of the training",
+                     help="Python interpreter that plays the environment."),
     ),
     *under(
         "Episodes",
-        click.Option(["--episodes"], type=EPISODES, default=100, show_default=True, metavar="N",
+        plain_option("--episodes", type=EPISODES, default=100,
                      help="Number of episodes (CAGE-2: in each cell)."),
-        click.Option(["--seed"], type=SEED, default=0, show_default=True, metavar="N",
+        plain_option("--seed", type=SEED, default=0,
                      help="The same seed gives the same scores, for any number of workers."),
     ),
     *under(
         "What is written",
-        click.Option(["--json", "json_path"], type=OutputFile(".json"), metavar="FILE",
+        plain_option("--json", "json_path", type=OutputFile(".json"), metavar="FILE",
                      help="File for the scores.  [default: evaluation.json in the run folder, if "
                           "its default checkpoint is scored with its likeliest actions (CAGE-2: "
                           "in all cells)]"),
-        click.Option(["--video"], type=PATH, metavar="FOLDER",
+        plain_option("--video", type=PATH, metavar="FOLDER",
                      help="Folder in which to record the first episode as an mp4, if the "
                           "environment draws pictures."),
-        click.Option(["--quiet"], is_flag=True, help="No progress bar."),
+        quiet_option(),
     ),
-    *under(
-        "How the episodes are played",
-        click.Option(["--n-workers"], type=PROCESSES, metavar="N",
-                     help="Worker processes.  [default: one a core]"),
-        click.Option(["--worker-timeout"], type=SECONDS, default=WORKER_TIMEOUT,
-                     show_default=True, metavar="X",
-                     help="Seconds for which a worker may be silent, as in one long step."),
-    ),
+    *under("How the episodes are played", *worker_options()),
 ]  # fmt: skip
 
 
@@ -145,50 +136,59 @@ def evaluate(agents: tuple[Path, ...], **options: Any) -> None:
     for name in ("json_path", "video") if len(agents) > 1 else ():
         if options[name]:
             raise click.UsageError(f"{options[name]} is for one agent, and {len(agents)} are given")
-    asked = [{**options, "run_or_checkpoint": agent} for agent in agents or (None,)]
-    for of_agent in asked if len(asked) > 1 else ():  # A wrong name costs no evaluation.
-        _player_of(of_agent)
-    are_kept = [_evaluate(of_agent) for of_agent in asked]
+    for agent in agents if len(agents) > 1 else ():  # A wrong name costs no evaluation.
+        _player_of(agent, options)
+    are_kept = [_evaluate(agent, options) for agent in agents or (None,)]
     if len(agents) > 1 and all(are_kept):
         click.echo(f"together: {own_command('compare', *dict.fromkeys(agents))}")
 
 
-def _player_of(options: dict[str, Any]) -> tuple[Path | None, Scored | None]:
-    """Return what is scored, and who plays; None for a scripted agent."""
-    source = _trained_source(options)
-    with errors_in_one_line(_blamed({"env_python"} & given_options())):
-        return source, None if source is None else _load(source, options)
+def _player_of(agent: Path | None, options: Mapping[str, Any]) -> tuple[Path | None, Scored]:
+    """Return where a trained agent lies, or None for a scripted one, and who plays.
+
+    agent: RUN_OR_CHECKPOINT. Raises click.UsageError.
+    """
+    scripted, sampled = options.get("agent"), options["stochastic"]
+    if agent is not None and not agent.exists() and str(agent) in scripted_agents(options["env"]):
+        agent, scripted = None, str(agent)
+    if agent is not None:
+        require_agent(agent, options["env"], "RUN_OR_CHECKPOINT")
+    require_run_folder(options["which"], agent)
+    if (agent is None) == (scripted is None):
+        raise click.UsageError("give a run folder, a checkpoint, or a scripted agent's name")
+    if agent is not None:
+        greedy = None if sampled is None else not sampled
+        given = {name: options[name] for name in ("which", "worker_timeout", "env_python")}
+        with blaming(_blamed({"env_python"} & given_options())):
+            return agent, _load(agent, greedy=greedy, **given)
+    assert scripted is not None
+    if sampled is not None:
+        raise click.UsageError(
+            f"--stochastic and --greedy go with a checkpoint, not with --agent {scripted}"
+        )
+    if options["env_python"]:
+        raise click.UsageError(
+            f"--env-python {options['env_python']} does not go with {scripted}, which plays in "
+            "this interpreter"
+        )
+    return None, Scored(scripted, "greedy" if Path(scripted).exists() else "scripted")
 
 
-def _evaluate(options: dict[str, Any]) -> bool:
+def _evaluate(agent: Path | None, options: Mapping[str, Any]) -> bool:
     """Score an agent. Return whether the scores are in its run's folder, where compare looks."""
-    from workflow_rl.evaluation.evaluate import record_video, scored, scoring_of
-    from workflow_rl.runs.folder import return_at_the_end, runs_in
+    from workflow_rl.evaluation.evaluate import record_video, scoring_of
+    from workflow_rl.runs.folder import runs_in
 
-    source, player = _player_of(options)
-    environment = None if player is None else player.environment
-    env_id = options["env"] if environment is None else environment.env_id
+    source, player = _player_of(agent, options)
+    env_id = options["env"] if player.environment is None else player.environment.env_id
     if "env" in given_options() and options["env"] != env_id:
         raise click.BadParameter(
             f"{options['env']} is not what {source} was trained on, {env_id}: leave it out",
             param_hint="--env",
         )
     scoring = scoring_of(env_id)
-    also = ["agent"] if options.get("agent") else []
-    settings = given_settings(scoring.settings, options, also)
-    if player is None:
-        if options["stochastic"] is not None:
-            raise click.UsageError(
-                "--stochastic and --greedy go with a checkpoint, not with --agent "
-                f"{options['agent']}"
-            )
-        if options["env_python"]:
-            raise click.UsageError(
-                f"--env-python {options['env_python']} does not go with {options['agent']}, which "
-                "plays in this interpreter"
-            )
-        is_file = Path(options["agent"]).exists()
-        player = Scored(options["agent"], "greedy" if is_file else "scripted")
+    scripted = {"agent": player.name} if player.actor is None else {}
+    settings = given_settings(scoring.settings, {**options, **scripted}, scripted)
     for name, value in [("video", options["video"]), *settings]:
         if isinstance(value, Path):
             require_writable_folder(value, spelling(name))
@@ -205,7 +205,7 @@ def _evaluate(options: dict[str, Any]) -> bool:
     played = {
         name: options[name] for name in ("episodes", "seed", "n_workers", "worker_timeout", "quiet")
     }
-    with errors_in_one_line(_blamed({"video", "env_python", *type(settings).model_fields})):
+    with blaming(_blamed({"video", "env_python", *type(settings).model_fields})):
         video = None
         if options["video"]:
             if player.actor is None or player.environment is None:
@@ -214,12 +214,7 @@ def _evaluate(options: dict[str, Any]) -> bool:
                 *(player.actor, player.environment, options["video"], options["seed"]),
                 options["worker_timeout"],
             )
-        scores, short = scored(
-            *(scoring, player.actor, player.environment, settings),
-            return_at_the_end(Path(player.name).parent),
-            name=player.name,
-            **played,
-        )
+        scores, short = _scores(player, scoring, settings, **played)
     acts = "" if player.actor is None else f" ({player.actions} actions)"
     written = [] if json_path is None else [_write(json_path, scores, scoring, player, short)]
     click.echo("\n".join([*scores.lines(f"{player.name}{acts}"), *written]))
@@ -232,49 +227,27 @@ def _evaluate(options: dict[str, Any]) -> bool:
     return is_kept
 
 
-def _trained_source(options: dict[str, Any]) -> Path | None:
-    """Return where the trained agent lies. None if options["agent"], set here for the name of a
-    scripted agent, is scored. Raises click.UsageError."""
-    source: Path | None = options["run_or_checkpoint"]
-    if (
-        source is not None
-        and not source.exists()
-        and str(source) in scripted_agents(options["env"])
-    ):
-        source, options["agent"] = None, str(source)
-    if source is not None:
-        require_agent(source, options["env"], "RUN_OR_CHECKPOINT")
-    if options["which"] is not None and not (source and source.is_dir()):
-        raise click.UsageError(f"--which {options['which']} goes with a run folder: give one")
-    if (source is None) == (options.get("agent") is None):
-        raise click.UsageError("give a run folder, a checkpoint, or a scripted agent's name")
-    return source
-
-
 def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet: bool) -> None:
     """Score the agent of a run that has just ended: print what counts most, write all scores."""
     from workflow_rl.collection.cluster_address import NONE
-    from workflow_rl.evaluation.evaluate import scored, scoring_of
-    from workflow_rl.runs.folder import return_at_the_end
+    from workflow_rl.evaluation.evaluate import scoring_of
     from workflow_rl.runs.saved_agent import play_sampled
 
     json_path = run_path / "evaluation.json"
     require_writable(json_path, "--final-evaluation")
-    with errors_in_one_line(_blamed()):
+    with blaming(_blamed()):
         scoring = scoring_of(config.env)
         settings = scoring.settings_for(config.env_args)
-        asked = {"which": None, "stochastic": None, "env_python": ""}
-        player = _load(run_path, {**asked, "worker_timeout": config.worker_timeout})
-        n_workers = config.given.get("n_workers") if config.cluster == NONE else None
-        played: dict[str, Any] = {
-            **{"episodes": episodes, "seed": 0, "n_workers": n_workers, "quiet": quiet},
-            "worker_timeout": config.worker_timeout,
-        }
-        scores, short = scored(
-            *(scoring, player.actor, player.environment, settings),
-            return_at_the_end(Path(player.name).parent),
-            name=player.name,
-            **played,
+        player = _load(run_path, worker_timeout=config.worker_timeout)
+        scores, short = _scores(
+            player,
+            scoring,
+            settings,
+            episodes=episodes,
+            seed=0,
+            n_workers=config.given.get("n_workers") if config.cluster == NONE else None,
+            quiet=quiet,
+            worker_timeout=config.worker_timeout,
         )
     if short is not None and config.play is None:
         click.echo("The agent samples its actions from now on, because --play was not given.")
@@ -291,24 +264,29 @@ def _blamed(options: Collection[str] = ()) -> Callable[[str], str]:
     return lambda name: spelling(name) if name in options else "RUN_OR_CHECKPOINT"
 
 
-def _load(source: Path, options: Mapping[str, Any]) -> Scored:
+def _scores(
+    player: Scored, scoring: Scoring, settings: Settings, **played: Any
+) -> tuple[Scores, Shortfall | None]:
+    from workflow_rl.evaluation.evaluate import scored
+    from workflow_rl.runs.folder import return_at_the_end
+
+    trained = return_at_the_end(Path(player.name).parent)
+    who = player.actor, player.environment
+    return scored(scoring, *who, settings, trained, name=player.name, **played)
+
+
+def _load(
+    source: Path, which: str | None = None, greedy: bool | None = None, **played: Any
+) -> Scored:
     """Return the agent of RUN_OR_CHECKPOINT. Raise UserError or ConfigError."""
     from workflow_rl.runs.saved_agent import load_player, saved_path, scored_as
 
-    path = saved_path(source, options["which"])
+    path = saved_path(source, which)
     # The digest comes first: a run that goes on may replace the file.
     digest = sha256_of(path)
-    greedy = None if options["stochastic"] is None else not options["stochastic"]
-    timeout = options["worker_timeout"]
-    actor, environment = load_player(
-        path,
-        greedy=greedy,
-        worker_timeout=timeout,
-        plays=True,
-        env_python=options["env_python"],
-    )
+    actor, environment = load_player(path, greedy=greedy, plays=True, **played)
     actions = "greedy" if actor.greedy else "sampled"
-    return Scored(scored_as(source, options["which"]), actions, actor, environment, digest)
+    return Scored(scored_as(source, which), actions, actor, environment, digest)
 
 
 def _write(
@@ -316,12 +294,12 @@ def _write(
 ) -> str:
     """Write the scores as JSON. Return a line that says so, and if they replace scores of more
     episodes."""
-    from workflow_rl.evaluation.evaluate import AGENT_DIGEST, MOST_OF_SCORES, SHORTFALL
+    from workflow_rl.evaluation.evaluate import AGENT_DIGEST, SHORTFALL, read_scores
 
     content = {**scores.to_dict(), "actions": player.actions, AGENT_DIGEST: player.digest}
     content[SHORTFALL] = short and short._asdict()
     try:
-        before = _episodes(scoring, read_json(path, MOST_OF_SCORES))
+        before = _episodes(scoring, read_scores(path))
     except NOT_OURS:
         before = 0
     write_json(path, content)
@@ -331,5 +309,4 @@ def _write(
 
 
 def _episodes(scoring: Scoring, content: Mapping[str, Any]) -> int:
-    """Return the number of episodes, in the scoring's unit."""
     return max(map(len, scoring.returns(content).values()))

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 import click
 
 from workflow_rl.commands.errors import own_command
-from workflow_rl.commands.options import PATH, SAVED
+from workflow_rl.commands.options import (
+    PATH,
+    SAVED,
+    plain_option,
+    require_run_folder,
+    which_option,
+)
 from workflow_rl.commands.options_by_env import (
     Look,
     Named,
@@ -28,8 +34,6 @@ from workflow_rl.runs.export import FORMATS, export_policy, fills_folder, needs_
 if TYPE_CHECKING:
     from workflow_rl.environments.challenge import Export, Exported
 
-SECTION = "Use"
-
 HUB = "hub"
 _ENDINGS = {"npz": (".npz",), "onnx": (".onnx", "")}
 
@@ -41,8 +45,9 @@ def _named(look: Look) -> Named:
     found = {env_of_agent(file) for file in files}
     owners = [guests[env_id] for env_id in guests if env_id in found] or guests.importable()
     formats = [name for guest in owners for name in guest.exports()]
-    option = click.Option(
-        ["--format", "format_"],
+    option = plain_option(
+        "--format",
+        "format_",
         required=True,
         type=click.Choice(list(dict.fromkeys([*FORMATS, HUB, *formats]))),
         help="onnx: the network alone, from observations to logits or means, and "
@@ -54,19 +59,18 @@ def _named(look: Look) -> Named:
     return Named("this agent", [option])
 
 
-@click.command(cls=OpenCommand, named=_named)
-@click.argument("agent", type=SAVED)
-@click.option(
-    "--output",
-    type=PATH,
-    required=True,
-    metavar="PATH",
-    help="The file to write, or for hub, a challenge and the networks of a team the folder, which "
-    "must be new or empty. A name that ends in .zip makes a zip of the folder.",
-)
-@click.option("--overwrite", is_flag=True, help="Replace an existing file.")
-@click.option("--which", type=click.Choice(["best", "latest"]),
-              help="Checkpoint of a run folder.  [default: best if there is one]")  # fmt: skip
+_OPTIONS: list[click.Parameter] = [
+    click.Argument(["agent"], type=SAVED),
+    plain_option("--output", type=PATH, required=True, metavar="PATH",
+                 help="The file to write, or for hub, a challenge and the networks of a team the "
+                      "folder, which must be new or empty. A name that ends in .zip makes a zip "
+                      "of the folder."),
+    plain_option("--overwrite", is_flag=True, help="Replace an existing file."),
+    which_option(),
+]  # fmt: skip
+
+
+@click.command(params=_OPTIONS, cls=OpenCommand, named=_named)
 def export(agent: Path, format_: str, output: Path, overwrite: bool, which: str | None) -> None:
     """Write a trained agent in a format that others read.
 
@@ -79,8 +83,7 @@ def export(agent: Path, format_: str, output: Path, overwrite: bool, which: str 
         raise click.BadParameter(
             f"{agent} is no run's folder, which the model card tells of", param_hint="AGENT"
         )
-    if which is not None and not agent.is_dir():
-        raise click.UsageError(f"--which {which} goes with a run folder: give one")
+    require_run_folder(which, agent)
     endings = _ENDINGS.get(format_, (output.suffix,))
     if output.suffix not in endings:
         raise click.BadParameter(

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from workflow_rl.environments.source import register_envs
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, ObservationError, UserError
 from workflow_rl.terminal import PrintableFormatter, printable, safe_output
 
 ADDED = ("trust",)
@@ -53,36 +53,51 @@ def one_line() -> Iterator[None]:
                 meant = f" {name} is given without an option."
         typed = option.encode("unicode_escape").decode()
         raise click.UsageError(f"No such option '{typed}'.{meant}", error.ctx) from None
-    except UserError as error:
-        raise click.UsageError(_line(str(error)), click.get_current_context()) from None
     except click.UsageError as error:
         message = _line(error.format_message() + _choice_meant(error))
         if message == error.format_message():
             raise
         raise click.UsageError(message, error.ctx) from None
-    except ValueError as error:
-        from workflow_rl.commands.options import usage_error
-        from workflow_rl.errors import ConfigError  # Only an error needs them.
+    except Exception as error:
+        end = _end_of(error)
+        if end is None:
+            raise
+        raise end from None
 
-        if not isinstance(error, ConfigError):
-            raise
-        message = _line(usage_error(error).format_message())
-        raise click.UsageError(message, click.get_current_context()) from None
-    except OSError as error:
+
+def _end_of(error: Exception) -> click.ClickException | SystemExit | None:
+    """Return how an error of the user, or of what the user runs, ends a command. None for others,
+    whose traceback is shown."""
+    if isinstance(error, OSError) and error.errno not in (None, errno.EPIPE):
         # A full disk, too few descriptors, or a file that may not be read, wherever that shows.
-        if error.errno in (None, errno.EPIPE):
-            raise
         where = f"{printable(error.filename)}: " if error.filename is not None else ""
-        raise click.ClickException(f"{where}{error.strerror}") from None
-    except (MemoryError, ImportError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and not _NO_MEMORY.search(str(error)):
-            raise
-        limit, told = resource.getrlimit(resource.RLIMIT_AS)[0], printable(str(error).strip())
-        allowed = (
-            "" if limit < 0 else f" This process may have {limit / 2**20:,.0f} MiB (ulimit -v)."
-        )
-        first = told.partition("\n")[0] or type(error).__name__
-        raise click.ClickException(f"memory or threads ran out: {first}.{allowed}") from None
+        return click.ClickException(f"{where}{error.strerror}")
+    if isinstance(error, MemoryError) or (
+        isinstance(error, ImportError | RuntimeError) and _NO_MEMORY.search(str(error))
+    ):
+        return click.ClickException(_out_of_memory(error))
+    if isinstance(error, UserError):
+        return click.UsageError(_line(str(error)), click.get_current_context())
+    # Only an error needs these modules.
+    from workflow_rl.agents.algorithm import DivergedError
+    from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
+    from workflow_rl.commands.options import usage_error
+
+    if isinstance(error, ConfigError):
+        message = _line(usage_error(error).format_message())
+        return click.UsageError(message, click.get_current_context())
+    if isinstance(error, StopRequested):
+        return SystemExit(128 + error.signal_number)
+    if isinstance(error, TooManyFailuresError | WorkerError | ObservationError | DivergedError):
+        return click.ClickException(printable(error))
+    return None
+
+
+def _out_of_memory(error: Exception) -> str:
+    limit, told = resource.getrlimit(resource.RLIMIT_AS)[0], printable(str(error).strip())
+    allowed = "" if limit < 0 else f" This process may have {limit / 2**20:,.0f} MiB (ulimit -v)."
+    first = told.partition("\n")[0] or type(error).__name__
+    return f"memory or threads ran out: {first}.{allowed}"
 
 
 @contextlib.contextmanager

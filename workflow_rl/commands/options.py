@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
 import stat
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import click
 from pydantic.fields import FieldInfo
@@ -25,6 +26,7 @@ from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.presets import preset_named
 
 MOST_POLICIES = 1000
+Given = TypeVar("Given", bound=Settings)
 
 
 class Read(click.ParamType):
@@ -61,10 +63,8 @@ class FiniteRange(click.FloatRange):
 
 
 class UsablePath(click.Path):
-    """A path of a file or folder, which need not exist, and that the system can look up.
-
-    Pipes and devices are refused: reading them could wait forever.
-    """
+    """A path of a file or folder, which need not exist, and that the system can look up. Pipes and
+    devices are refused: reading them could wait forever."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
@@ -144,10 +144,8 @@ def range_of(names: Sequence[str]) -> Read:
 
 
 def typed_algorithm(name: str) -> algorithm.Algorithm:
-    """Return the algorithm of a name that the user has typed. Imports that of module:Name.
-
-    Raises ConfigError.
-    """
+    """Return the algorithm of a name that the user has typed. Imports that of module:Name. Raises
+    ConfigError."""
     _prepare_for(name)
     return algorithm.load(name)
 
@@ -334,7 +332,6 @@ def _kind(annotation: Any, metadata: Collection[Any] = ()) -> dict[str, Any]:
 
 
 def plain_option(*names: str, **settings: Any) -> click.Option:
-    """Return an option for the `params` of a command."""
     shown: dict[str, Any] = {"show_default": True}
     if isinstance(settings.get("type"), click.IntRange | click.FloatRange):
         shown["metavar"] = "N" if isinstance(settings["type"], click.IntRange) else "X"
@@ -346,6 +343,40 @@ def under(heading: str, *options: click.Option) -> list[click.Option]:
     for option in options:
         option.heading = heading  # type: ignore[attr-defined]
     return list(options)
+
+
+def quiet_option() -> click.Option:
+    return plain_option("--quiet", is_flag=True, help="Show no progress bar.")
+
+
+def which_option() -> click.Option:
+    return plain_option(
+        "--which", type=click.Choice(["best", "latest"]), help="Checkpoint of a run folder.",
+        show_default="best if there is one",
+    )  # fmt: skip
+
+
+def require_run_folder(which: str | None, agent: Path | None) -> None:
+    """Raise click.UsageError if --which does not go with the agent."""
+    if which is not None and not (agent and agent.is_dir()):
+        raise click.UsageError(f"--which {which} goes with a run folder: give one")
+
+
+def stochastic_option() -> click.Option:
+    return plain_option(
+        "--stochastic/--greedy", default=None, show_default="--play of the training",
+        help="Sample the policy's actions, as in training, or choose its likeliest.",
+    )  # fmt: skip
+
+
+def worker_options() -> list[click.Option]:
+    """Return the options of commands whose workers play the episodes of an agent."""
+    return [
+        plain_option("--n-workers", type=PROCESSES, show_default="one a core",
+                     help="Worker processes."),
+        plain_option("--worker-timeout", type=SECONDS, default=60.0,
+                     help="Seconds for which a worker may be silent, as in one long step."),
+    ]  # fmt: skip
 
 
 def env_options() -> list[click.Option]:
@@ -377,6 +408,15 @@ def usage_error(error: ConfigError, spelled: Callable[[str], str] = spelling) ->
     return click.BadParameter(error.told(spelled), param_hint=hint)
 
 
+@contextlib.contextmanager
+def blaming(spelled: Callable[[str], str]) -> Iterator[None]:
+    """Have an error in here name what the user gave. spelled: for a field of a config."""
+    try:
+        yield
+    except ConfigError as error:
+        raise usage_error(error, spelled) from None
+
+
 def _blamed(field_name: str) -> str:
     """Return the option to blame for a value: the preset, if the preset asks for the value."""
     options = click.get_current_context().params
@@ -390,8 +430,8 @@ def _blamed(field_name: str) -> str:
 
 
 def given_settings(
-    settings: type[Settings], options: Mapping[str, Any], also: Collection[str] = ()
-) -> Settings:
+    settings: type[Given], options: Mapping[str, Any], also: Collection[str] = ()
+) -> Given:
     """Return settings that the command line asks for, with defaults for the others.
 
     also: names of options that count as given.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,7 +46,7 @@ class Look(NamedTuple):
 
     values: Mapping[str, str] = {}
     words: Sequence[str] = ()
-    typed: Collection[str] = ()
+    typed: Set[str] = frozenset()
 
 
 def look_at(args: Sequence[str], general: Sequence[click.Option]) -> Look:
@@ -63,7 +63,7 @@ def look_at(args: Sequence[str], general: Sequence[click.Option]) -> Look:
     return Look(
         {name: value if isinstance(value, str) else "" for name, value in last.items()},
         [word for word in free or words if word[:1] != "-"],
-        [word.partition("=")[0] for word in args],
+        {word.partition("=")[0] for word in args},
     )
 
 
@@ -300,15 +300,12 @@ def require_agent(agent: Path, env_id: str, hint: str) -> None:
 
 
 def name_of(guest: Guest) -> str:
-    """Return what headings call a guest."""
     return guest.title or guest.env_id
 
 
 def chosen_env(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields env and env_args that the command line asks for.
-
-    Raises click.UsageError for an argument that is given twice.
-    """
+    """Return the fields env and env_args that the command line asks for. Raises click.UsageError
+    for an argument that is given twice."""
     env, args, given = named_here().env, dict(options["env_arg"]), given_options()
     if env not in guests:
         return {"env": env, "env_args": args}

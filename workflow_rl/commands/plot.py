@@ -9,10 +9,8 @@ import click
 from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import NOT_NEGATIVE, PATH, OutputFile
 from workflow_rl.output_files import require_writable
-from workflow_rl.reporting.drawing import save_png
+from workflow_rl.reporting.learning_curve import save_png
 from workflow_rl.reporting.timeline import read_trace, timeline_figure
-
-SECTION = "Look"
 
 
 @click.command(cls=ClearCommand)

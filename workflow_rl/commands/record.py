@@ -8,21 +8,21 @@ from typing import Any
 
 import click
 
-from workflow_rl.commands.errors import errors_in_one_line
 from workflow_rl.commands.options import (
     EPISODES,
     FUNCTION,
-    PROCESSES,
     SAVED,
-    SECONDS,
     SEED,
     OutputFile,
+    blaming,
     env_options,
     given_options,
     plain_option,
+    quiet_option,
     setting_options,
     spelling,
     under,
+    worker_options,
 )
 from workflow_rl.commands.options_by_env import (
     Look,
@@ -38,8 +38,6 @@ from workflow_rl.environments.source import guests
 from workflow_rl.output_files import require_writable
 from workflow_rl.runs.config import TrainConfig
 
-SECTION = "Use"
-
 _AGENT = click.Argument(["agent"], type=SAVED)
 _OPTIONS: list[click.Parameter] = [
     _AGENT,
@@ -51,12 +49,8 @@ _OPTIONS: list[click.Parameter] = [
         plain_option("--episodes", type=EPISODES, default=100, help="Number of episodes."),
         plain_option("--seed", type=SEED, default=0,
                      help="The same seed gives the same episodes, for any number of workers."),
-        click.Option(["--n-workers"], type=PROCESSES, metavar="N",
-                     help="Worker processes.  [default: one a core]"),
-        click.Option(["--worker-timeout"], type=SECONDS, default=60.0, show_default=True,
-                     metavar="X",
-                     help="Seconds for which a worker may be silent, as in one long step."),
-        click.Option(["--quiet"], is_flag=True, help="No progress bar."),
+        *worker_options(),
+        quiet_option(),
     ),
 ]  # fmt: skip
 
@@ -91,7 +85,7 @@ def record(agent: Path, file: Path, **options: Any) -> None:
         who = FUNCTION.convert(str(agent), _AGENT, click.get_current_context())
     elif named_here().env in guests:
         require_agent(agent, named_here().env, "AGENT")
-    with errors_in_one_line(lambda name: "AGENT" if name == "teacher" else spelling(name)):
+    with blaming(lambda name: "AGENT" if name == "teacher" else spelling(name)):
         chosen = chosen_env(options)
         try:
             recorded = written_episodes(

@@ -12,8 +12,6 @@ from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import PATH, SAVED, OutputFile
 from workflow_rl.output_files import require_writable, written
 
-SECTION = "Look"
-
 
 @click.command(cls=ClearCommand)
 @click.argument("runs", nargs=-1, required=True, type=SAVED)

@@ -9,13 +9,11 @@ import click
 
 from workflow_rl.commands.config_words import pairs_of, show_config
 from workflow_rl.commands.errors import own_command, training_errors
-from workflow_rl.commands.options import PAIR, given_options, plain_option, setting_options, under
+from workflow_rl.commands.options import PAIR, given_settings, plain_option, setting_options, under
 from workflow_rl.commands.options_by_env import chosen_env
 from workflow_rl.commands.training_options import new_config, training_command
 from workflow_rl.studies.duel_config import DuelConfig
 from workflow_rl.terminal import printable
-
-SECTION = "Studies"
 
 
 def mode_option() -> click.Option:
@@ -61,9 +59,8 @@ def train_duel(**options: Any) -> None:
       train-duel --env examples.small_games:Kuhn --total-episodes 4000
       train-duel --env my_tag:Tag --sides 'adversary_*=chasers,*=runner' --total-episodes 2000
     """
-    given = given_options() & DuelConfig.model_fields.keys()
     config = new_config(options["mode"], options)
-    settings = DuelConfig(**{name: options[name] for name in given})
+    settings = given_settings(DuelConfig, options)
     start: dict[str, list[str]] = {}
     for side, agent in options["start"]:
         start.setdefault(side, []).append(str(agent))

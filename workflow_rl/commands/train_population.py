@@ -13,8 +13,6 @@ from workflow_rl.errors import ConfigError
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.several_policies import VARIABLE, ExchangeConfig
 
-SECTION = "Studies"
-
 RANGES = {"learning_rate": (1e-4, 1e-2), "entropy_coef": (1e-3, 1e-1)}
 MEETINGS = 20
 """Number of meetings in a run, unless --period is given."""
@@ -73,9 +71,7 @@ def _ranges(
     config: TrainConfig, asked: dict[str, tuple[float, float]]
 ) -> dict[str, tuple[float, float]]:
     """Return the ranges that were asked for, or the default ones of what was not given a value.
-
-    Raises ConfigError where a setting has both a value and a range, or nothing has a range.
-    """
+    Raises ConfigError where a setting has both a value and a range, or nothing has a range."""
     given = config.given.get("settings") or {}
     for name in asked:
         if name in given:

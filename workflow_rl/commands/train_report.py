@@ -136,7 +136,6 @@ def _say_how_good(config: TrainConfig, state: TrainingState, n_policies: int = 1
 
 
 def _times(config: TrainConfig, state: TrainingState) -> PrettyTable:
-    """Return a table of where the run's time went."""
     rest = state.wall_seconds - state.update_seconds - state.learner_idle_seconds
     collecting, learning = "collecting (the learner waits)", "learning (the workers wait)"
     if config.async_rl:
@@ -147,9 +146,7 @@ def _times(config: TrainConfig, state: TrainingState) -> PrettyTable:
     if state.held_seconds:
         parts["collecting waits"] = state.held_seconds
     parts |= {"saving, evaluating": max(0.0, rest), "whole run": state.wall_seconds}
-    headings = ["", "seconds", "share", "episodes/s", "env steps/s", "worker utilisation"]
-    table = text_table(headings, [], left=0)
-    table.align[""] = "l"
+    rows = []
     busy = {
         collecting: utilisation(state.busy_seconds, state.worker_seconds_collecting),
         "whole run": utilisation(state.busy_seconds, state.worker_seconds),
@@ -162,8 +159,9 @@ def _times(config: TrainConfig, state: TrainingState) -> PrettyTable:
                 f"{state.env_steps / seconds:.0f}",
                 f"{busy[name]:.1%}",
             ]
-        table.add_row([name, f"{seconds:.1f}", f"{seconds / state.wall_seconds:.0%}", *rates])
-    return table
+        rows.append([name, f"{seconds:.1f}", f"{seconds / state.wall_seconds:.0%}", *rates])
+    headings = ["", "seconds", "share", "episodes/s", "env steps/s", "worker utilisation"]
+    return text_table(headings, rows)
 
 
 def _report_several(outcome: Outcome) -> None:
@@ -172,11 +170,10 @@ def _report_several(outcome: Outcome) -> None:
     path, summaries, record = outcome.path, outcome.summaries, outcome.record
     assert record is not None
     names = sorted((record.exchange or {}).get("ranges", {}))
-    headings = ["policy", "episodes", "updates", "return", *names]
-    table = text_table(headings, [], left=0)
+    rows = []
     for number, (learner, summary) in enumerate(zip(outcome.learners, summaries, strict=True)):
         mean, n_recent = summary["return_mean_recent"], summary["recent_episodes"]
-        table.add_row(
+        rows.append(
             [
                 f"{'* ' if number == outcome.best else ''}{number}",
                 summary["episodes"],
@@ -188,7 +185,8 @@ def _report_several(outcome: Outcome) -> None:
     picture = None
     with only_warned(path / "learning_curve.png"):
         picture = draw_folder(path)
-    click.echo(table)
+    headings = ["policy", "episodes", "updates", "return", *names]
+    click.echo(text_table(headings, rows, left=0))
     for learner in outcome.learners:
         if learner.stopped is not None:
             click.echo(f"stopped early:   {learner.path.name}: {learner.stopped}")

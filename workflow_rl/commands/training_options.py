@@ -21,12 +21,14 @@ from workflow_rl.commands.options import (
     env_options,
     given_options,
     plain_option,
+    quiet_option,
     setting_options,
     spelling,
     typed_algorithm,
     under,
 )
 from workflow_rl.commands.options_by_env import (
+    HELP_ALL,
     Look,
     Named,
     OpenCommand,
@@ -42,6 +44,7 @@ from workflow_rl.errors import ConfigError
 from workflow_rl.runs.config import Mode, TrainConfig
 from workflow_rl.runs.resolve import OF_TEACHERS
 
+_HELP = {"--help", "-h", HELP_ALL}
 ENV_PYTHON = "env_python"
 RESUME_RUN_DIR = "the folder --run-dir names"
 _MOST_USED = (
@@ -103,16 +106,14 @@ def _run_options() -> list[click.Option]:
             help="Record when every worker and the learner do what, in a file that Perfetto, "
                  "chrome://tracing and plot --timeline open. Recording ends "
                  "at 50 MB."),
-        plain_option("--quiet", is_flag=True, help="Show no progress bar."),
+        quiet_option(),
         plain_option("--dry-run", is_flag=True, help="Print the run's config and stop."),
     ]  # fmt: skip
 
 
 def _algorithm_of(name: str, look: Look) -> Algorithm | None:
-    """Return the algorithm, or None for a name that is refused when all options are read.
-
-    Imports nothing that only a file names.
-    """
+    """Return the algorithm, or None for a name that is refused when all options are read. Imports
+    nothing that only a file names."""
     try:
         return typed_algorithm(name) if name == look.values.get("algorithm") else find(name)
     except ConfigError:
@@ -128,7 +129,9 @@ def _algorithm_options(
     """
     fields = plug_in.settings.model_fields
     names = [name for name in fields if name not in taken and _applies(fields[name], env_id)]
-    of_env = plug_in.replaced_by(_defaults_of(env_id))
+    of_env = {}
+    if not look.typed or look.typed & _HELP:  # A guest's environment takes time to make.
+        of_env = plug_in.replaced_by(_defaults_of(env_id))
     shown = {name: _in_words(of_env[name]) for name in names if name in of_env}
     made = setting_options(plug_in.settings, names, shown)
     for option in made:
@@ -141,7 +144,6 @@ def _algorithm_options(
 
 
 def _defaults_of(env_id: str) -> Mapping[str, Any]:
-    """Return the settings' defaults that an environment changes."""
     if env_id not in guests:
         return SETTINGS
     guest = guests[env_id]

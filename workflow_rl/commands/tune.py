@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     from workflow_rl.studies.search import Search
 
-SECTION = "Studies"
-
 TUNABLE = (*VARIABLE, "epochs", "minibatch_size")
 RANGES: dict[str, tuple[float, float]] = {
     "learning_rate": (1e-5, 1e-1),
@@ -231,14 +229,13 @@ def _report(search: Search, study: optuna.Study) -> None:
         raise click.ClickException("no trial has a score: too many episodes could not be played")
     finals = search.compared(study)
     names = list(search.ranges)
-    headings = ["trial", "return", "finals", "seeds", *(spelled([name]) for name in names)]
-    table = text_table(headings, [], left=0)
+    rows = []
     digits = fitting(2, *map(trial_score, complete))
     for place, trial in enumerate(complete):
         returns = finals.get(trial.number, [])
         if place >= SHOWN_TRIALS and not returns:
             continue
-        table.add_row(
+        rows.append(
             [
                 f"{'* ' if trial.number == best.number else ''}{trial.number}",
                 f"{trial_score(trial):{digits}}",
@@ -249,7 +246,8 @@ def _report(search: Search, study: optuna.Study) -> None:
         )
     drawn = draw(study, search.path)
     write_best(search.path, search.settings(best))
-    click.echo(table)
+    headings = ["trial", "return", "finals", "seeds", *(spelled([name]) for name in names)]
+    click.echo(text_table(headings, rows, left=0))
     n_pruned = sum(trial.state is TrialState.PRUNED for trial in trials) - len(failed)
     told = f"{len(complete)} trials to their end, {n_pruned} given up early"
     click.echo(told + f", {len(failed)} failed" * bool(failed))

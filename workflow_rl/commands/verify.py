@@ -19,8 +19,6 @@ from workflow_rl.terminal import printable
 if TYPE_CHECKING:
     from workflow_rl.runs.checkpoint import Checkpoint
 
-SECTION = "Check"
-
 
 @click.command(cls=ClearCommand)
 @click.argument("run", type=SAVED)
@@ -108,10 +106,8 @@ def config_of(record: RunRecord) -> TrainConfig:
 def replayed(
     config: TrainConfig, n_updates: int, begin_with: Checkpoint | None = None, quiet: bool = True
 ) -> list[str]:
-    """Return digests of the weights before the first update and after each update.
-
-    Raises ConfigError, UserError, and what ends a training.
-    """
+    """Return digests of the weights before the first update and after each update. Raises
+    ConfigError, UserError, and what ends a training."""
     from workflow_rl.runs.hints import warn_if_results_vary
     from workflow_rl.runs.loop import train_policy
 

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, cast
 from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.named_by_file import Gated, foreign_in, refused, require_named
 from workflow_rl.errors import ConfigError, UserError
-from workflow_rl.plug_ins import PlugIn, plug_ins
+from workflow_rl.plug_ins import plug_ins
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from workflow_rl.agents.settings import Settings
     from workflow_rl.environments.challenge import Guest
 
@@ -61,7 +63,7 @@ class Guests(Mapping[str, "Guest"]):
         return None if point is None else self[_imported(point).env_id]
 
 
-def _imported(point: PlugIn) -> type[Guest]:
+def _imported(point: EntryPoint) -> type[Guest]:
     from workflow_rl.environments.challenge import Guest  # Whoever plays no guest does without.
 
     try:

@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from prettytable import PrettyTable
 
 from workflow_rl.agents.policies.numpy_policy import Actor, Policy
 from workflow_rl.agents.settings import Settings
@@ -34,7 +33,7 @@ from workflow_rl.machine_facts import usable_cores
 from workflow_rl.output_files import NOT_OURS, copy_file, read_json, sha256_of
 from workflow_rl.progress_bar import Progress
 from workflow_rl.terminal import fitting
-from workflow_rl.text_table import SINGLE_BORDER
+from workflow_rl.text_table import text_table
 
 if TYPE_CHECKING:
     from workflow_rl.environments.facts import Tell
@@ -78,7 +77,6 @@ class Evaluation:
 
     @property
     def mean(self) -> float:
-        """Mean return."""
         return float(np.mean(self.returns))
 
     @property
@@ -93,27 +91,24 @@ class Evaluation:
 
     def lines(self, agent: str) -> list[str]:
         """Return a table of returns and lengths, and what was played. agent: what to call it."""
-        table = PrettyTable(["", "mean", "95%", "std", "min", "max"], align="r")
-        table.set_style(SINGLE_BORDER)
-        table.align[""] = "l"
         returns, lengths = self.returns, np.array(self.lengths)
         every = {"return": returns, **{f"return of {a}": of for a, of in self.returns_of.items()}}
+        rows = []
         for name, of in every.items():
             mean, spread, digits = mean_of([of]), ["", ""], fitting(2, *of)
             if len(of) > 1:
                 spread = [f"± {mean.interval_95:{digits}}", f"{np.std(of, ddof=1):{digits}}"]
             ends = [f"{min(of):{digits}}", f"{max(of):{digits}}"]
-            table.add_row([name, f"{mean.mean:{digits}}", *spread, *ends])
+            rows.append([name, f"{mean.mean:{digits}}", *spread, *ends])
         ends = [lengths.min(), lengths.max()]
-        table.add_row(["steps", f"{lengths.mean():.1f}", "", f"{lengths.std():.1f}", *ends])
+        rows.append(["steps", f"{lengths.mean():.1f}", "", f"{lengths.std():.1f}", *ends])
         return [
-            str(table),
+            str(text_table(["", "mean", "95%", "std", "min", "max"], rows)),
             f"{agent} on {self.env}: {len(returns)} episodes, seed {self.seed}, "
             f"{self.seconds:.1f} s.",
         ]
 
     def closing_lines(self, agent: str) -> list[str]:
-        """Return the text that ends a training run, which is the same."""
         return self.lines(agent)
 
     def to_dict(self) -> dict[str, Any]:
@@ -184,7 +179,9 @@ def score_agent(
     whether the environment is a function of the user's, which scores by mean return. trained: see
     `scored`.
     """
-    _require_counts(played["episodes"], played["seed"])
+    for count, least in (("episodes", 1), ("seed", 0)):
+        if played[count] < least:
+            raise ValueError(f"{count} is {played[count]}: give {least} or more")
     scoring: Scoring = ReturnScoring()
     if not is_own:
         scoring = scoring_of(env_id if environment is None else environment.env_id)
@@ -193,55 +190,6 @@ def score_agent(
     if isinstance(scores, Evaluation):
         return scores
     return ChallengeScore(name, scoring.returns(scores.to_dict()), scores)
-
-
-def evaluate_policy(
-    actor: Actor,
-    environment: Environment,
-    episodes: int = 100,
-    seed: int = 0,
-    n_workers: int | None = None,
-    quiet: bool = True,
-    worker_timeout: float = 60.0,
-) -> Evaluation:
-    """Play `episodes` episodes, spread over `n_workers` (None: one a core).
-
-    worker_timeout: seconds within which each call of the environment must return.
-
-    An episode depends on the seed and its number alone. Raises ValueError for fewer than 1 episode
-    or a negative seed, ConfigError for an environment that only a file names, and
-    TooManyFailuresError, also if any episode cannot be played or has numbers that are not finite: a
-    mean of the others would be biased.
-    """
-    _require_counts(episodes, seed)
-    specs = [
-        episode_spec(seed, number, environment.variants, SeedStream.EVALUATION)
-        for number in range(episodes)
-    ]
-    start = time.perf_counter()
-    n_workers = min(n_workers or usable_cores(), episodes)
-    with (
-        LocalPool(
-            environment.make_envs, n_workers, 1, worker_timeout, preload=environment.preload
-        ) as pool,
-        Progress(quiet, episodes, "ep") as progress_bar,
-    ):
-        trajectories = play_with_progress(pool, actor, specs, progress_bar)
-    if (warning := outweighing(trajectories)) is not None:
-        _log.warning("%s", warning)
-    team, returns_of = environment.spaces().team, {}
-    if team is not None and team.own_rewards:
-        of_agents = team.own_returns(trajectories).T.tolist()
-        returns_of = dict(zip(team.agents, of_agents, strict=True))
-    return Evaluation(
-        environment.env_id,
-        seed,
-        [trajectory.episode_return for trajectory in trajectories],
-        [trajectory.length for trajectory in trajectories],
-        time.perf_counter() - start,
-        returns_of,
-        dict(environment.args),
-    )
 
 
 class Shortfall(NamedTuple):
@@ -260,6 +208,16 @@ class Shortfall(NamedTuple):
         )
 
 
+def read_scores(file: Path) -> dict[str, Any]:
+    """Return the scores in a file of the command `evaluate`. Raises what `NOT_OURS` has."""
+    return dict(read_json(file, MOST_OF_SCORES))
+
+
+def are_of(scores: Mapping[str, Any], agent: Path) -> bool:
+    """Return whether scores are of the agent that is in a file now. Raises OSError."""
+    return bool(scores.get(AGENT_DIGEST) == sha256_of(agent))
+
+
 def shortfall_in(scores: Mapping[str, Any]) -> Shortfall | None:
     """Return what scores, as a file keeps them, say of an agent's likeliest actions."""
     found = scores.get(SHORTFALL)
@@ -269,9 +227,8 @@ def shortfall_in(scores: Mapping[str, Any]) -> Shortfall | None:
 def known_shortfall(agent: Path) -> Shortfall | None:
     """Return what an evaluation has found of the agent in a run's folder."""
     try:
-        scores = read_json(agent.parent / "evaluation.json", MOST_OF_SCORES)
-        is_its = scores[AGENT_DIGEST] == sha256_of(agent)
-        return shortfall_in(scores) if is_its else None
+        scores = read_scores(agent.parent / "evaluation.json")
+        return shortfall_in(scores) if are_of(scores, agent) else None
     except NOT_OURS:
         return None
 
@@ -320,12 +277,6 @@ def _all_returns(scoring: Scoring, scores: Scores) -> tuple[float, float, int]:
     return float(every.mean()), float(np.mean([task.var() for task in tasks])), len(every)
 
 
-def _require_counts(episodes: int, seed: int) -> None:
-    for name, value, least in (("episodes", episodes, 1), ("seed", seed, 0)):
-        if value < least:
-            raise ValueError(f"{name} is {value}: give {least} or more")
-
-
 def play_with_progress(
     pool: LocalPool,
     actor: Actor,
@@ -337,7 +288,8 @@ def play_with_progress(
     """Return the trajectories of all these episodes, in their order.
 
     name_of: what an error calls an episode. together: how many a worker is given at a time.
-    Raises TooManyFailuresError, as `evaluate_policy` does.
+    Raises TooManyFailuresError, also if any episode cannot be played or has numbers that are not
+    finite: a mean of the others would be biased.
     """
     # Blocks let the bar move. They are large, because some workers wait at the end of each.
     collector = AsyncCollector(pool, together)
@@ -452,11 +404,9 @@ class ReturnScoring:
     settings = Settings
 
     def settings_for(self, args: Mapping[str, Any]) -> Settings:
-        """Return the settings, of which there are none."""
         return Settings()
 
     def is_whole(self, settings: Settings) -> bool:
-        """Return True: nothing can be left out."""
         return True
 
     def returns(self, scores: Mapping[str, Any]) -> dict[str, list[float]]:
@@ -470,9 +420,40 @@ class ReturnScoring:
         settings: Settings,
         *,
         name: str,
-        **played: Any,
+        episodes: int,
+        seed: int,
+        n_workers: int | None,
+        worker_timeout: float,
+        quiet: bool,
     ) -> Evaluation:
-        """Play the episodes."""
+        """Play episodes, each of which depends on the seed and its number alone."""
         assert actor is not None
         assert environment is not None
-        return evaluate_policy(actor, environment, **played)
+        specs = [
+            episode_spec(seed, number, environment.variants, SeedStream.EVALUATION)
+            for number in range(episodes)
+        ]
+        start = time.perf_counter()
+        n_workers = min(n_workers or usable_cores(), episodes)
+        with (
+            LocalPool(
+                environment.make_envs, n_workers, 1, worker_timeout, preload=environment.preload
+            ) as pool,
+            Progress(quiet, episodes, "ep") as progress_bar,
+        ):
+            trajectories = play_with_progress(pool, actor, specs, progress_bar)
+        if (warning := outweighing(trajectories)) is not None:
+            _log.warning("%s", warning)
+        team, returns_of = environment.spaces().team, {}
+        if team is not None and team.own_rewards:
+            of_agents = team.own_returns(trajectories).T.tolist()
+            returns_of = dict(zip(team.agents, of_agents, strict=True))
+        return Evaluation(
+            environment.env_id,
+            seed,
+            [trajectory.episode_return for trajectory in trajectories],
+            [trajectory.length for trajectory in trajectories],
+            time.perf_counter() - start,
+            returns_of,
+            dict(environment.args),
+        )

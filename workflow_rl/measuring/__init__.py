@@ -1,5 +1,5 @@
 """Measurements of this machine.
 
-`benchmark.py` says how fast each way of collecting is, and how near it comes to the machine's
-limit; `benchmark_report.py` shows that.
+`benchmark.py` says and shows how fast each way of collecting is, and how near it comes to the
+machine's limit.
 """

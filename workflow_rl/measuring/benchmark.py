@@ -31,8 +31,12 @@ from workflow_rl.environments.episode import EpisodeSpec, SeedStream
 from workflow_rl.machine_facts import environment, usable_cores
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.resolve import EPISODES_PER_UPDATE
+from workflow_rl.text_table import text_table
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from prettytable import PrettyTable
+
     from workflow_rl.agents.policies.distributions import Actions
     from workflow_rl.agents.policies.numpy_policy import Actor
     from workflow_rl.collection.pool import AnyPool
@@ -44,6 +48,17 @@ if TYPE_CHECKING:
 STEPS = "steps"
 VARIANTS = ("sync", "sync-packed", "async", "sync-training", "async-training", STEPS)
 CEILING = "ceiling"
+COLOURS = {
+    "sync": "C1",
+    "sync-packed": "C3",
+    "async": "C0",
+    "sync-training": "C8",
+    "async-training": "C9",
+    "steps": "C2",
+}
+
+LABEL_HEIGHT = 0.14
+"""Height of a label of three lines, as a share of the height of the axes."""
 
 
 class Variant(NamedTuple):
@@ -138,7 +153,6 @@ def make_variants(
 
 
 def _rollout_size(n_envs: int) -> int:
-    """Return the smallest multiple of n_envs from EPISODES_PER_UPDATE on."""
     return math.ceil(EPISODES_PER_UPDATE / n_envs) * n_envs
 
 
@@ -184,30 +198,29 @@ def measure(
             variant.simulator: turn for variant, turn in prepared if variant.name == CEILING
         }
 
-        def pair(variant: Variant, turn: Turn, number: int) -> tuple[Rate, Rate]:
-            return ceilings[variant.simulator](number), turn(number)
+        beside: dict[str, list[list[Rate]]] = {
+            simulator: [[] for _ in range(rounds)] for simulator in ceilings
+        }
+
+        def measure_beside_ceiling(variant: Variant, turn: Turn, number: int) -> Rate:
+            ceiling = ceilings[variant.simulator](number)
+            beside[variant.simulator][number].append(ceiling)
+            return turn(number)
 
         turns = {
-            str(variant): functools.partial(pair, variant, turn)
+            str(variant): functools.partial(measure_beside_ceiling, variant, turn)
             for variant, turn in prepared
             if variant.name != CEILING
         }
-        pairs = in_turns(turns, rounds, quiet)
-    measured = []
+        rates = in_turns(turns, rounds, quiet)
     for variant in variants:
         if variant.name == CEILING:
-            beside = (
-                pairs[str(other)]
-                for other in variants
-                if str(other) in pairs and other.simulator == variant.simulator
-            )
-            by_round = (
-                [ceiling for ceiling, _ in of_round] for of_round in zip(*beside, strict=True)
-            )
-            measured.append([Rate(*map(statistics.mean, zip(*r, strict=True))) for r in by_round])
-        else:
-            measured.append([rate for _, rate in pairs[str(variant)]])
-    return measured
+            rates[str(variant)] = [_mean(of_round) for of_round in beside[variant.simulator]]
+    return [rates[str(variant)] for variant in variants]
+
+
+def _mean(rates: Sequence[Rate]) -> Rate:
+    return Rate(*map(statistics.mean, zip(*rates, strict=True)))
 
 
 def _prepare(variant: Variant, ceiling_seconds: float, stack: ExitStack) -> Turn:
@@ -390,6 +403,72 @@ def make_rows(variants: Sequence[Variant], rates: Sequence[Sequence[Rate]]) -> l
     return rows
 
 
+def benchmark_table(rows: Sequence[Mapping[str, Any]]) -> PrettyTable:
+    """Return a line for each variant, simulator by simulator."""
+    headings = ["simulator", "mode", "envs", "workers", "episodes/s", "steps/s", "utilisation"]
+    cells, groups = [], []
+    for row in rows:
+        n_envs = None if row["variant"] == "ceiling" else row["n_envs"]
+        speedup = row["speedup_over_sync"]
+        groups.append((row["simulator"], n_envs))
+        cells.append(
+            [
+                row["simulator"],
+                row["variant"],
+                "" if n_envs is None else n_envs,
+                row["n_workers"],
+                f"{row['episodes_per_second']:.1f}",
+                f"{row['env_steps_per_second']:.0f}",
+                f"{row['worker_utilisation']:.1%}",
+                f"{row['ratio_to_ceiling']:.1%}",
+                "" if speedup is None else f"{speedup:.2f}",
+            ]
+        )
+    return text_table([*headings, "of ceiling", "x sync"], cells, left=2, groups=groups)
+
+
+def benchmark_figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """Draw the episodes per second of every variant and the ceiling; a panel for each simulator."""
+    from matplotlib.figure import Figure  # Whoever measures does without.
+
+    simulators = list(dict.fromkeys(row["simulator"] for row in rows))
+    n_bars = max(sum(row["simulator"] == name for row in rows) - 1 for name in simulators)
+    figure = Figure(figsize=(len(simulators) * max(4.0, 1.1 * n_bars), 4.6), layout="constrained")
+    panels = figure.subplots(1, len(simulators), squeeze=False)[0]
+    for axes, simulator in zip(panels, simulators, strict=True):
+        (ceiling,) = (
+            row for row in rows if row["simulator"] == simulator and row["variant"] == "ceiling"
+        )
+        bars = [row for row in rows if row["simulator"] == simulator and row is not ceiling]
+        heights = [row["episodes_per_second"] for row in bars]
+        axes.bar(range(len(bars)), heights, 0.92, color=[COLOURS[row["variant"]] for row in bars])
+        axes.set_xticks(
+            range(len(bars)),
+            [f"{row['variant'].replace('-', chr(10))}\n{row['n_envs']} envs" for row in bars],
+        )
+        limit = ceiling["episodes_per_second"]
+        top = 1.35 * max(*heights, limit)
+        for index, row in enumerate(bars):
+            # A label goes into its bar where the line of the ceiling would run through the label.
+            is_within = heights[index] < limit < heights[index] + LABEL_HEIGHT * top
+            axes.annotate(
+                f"{row['episodes_per_second']:.1f}/s\n{row['ratio_to_ceiling']:.0%} of ceiling\n"
+                f"utilisation {row['worker_utilisation']:.0%}",
+                (index, heights[index]),
+                xytext=(0, -3 if is_within else 3),
+                textcoords="offset points",
+                ha="center",
+                va="top" if is_within else "bottom",
+                fontsize=7,
+                color="white" if is_within else "black",
+            )
+        axes.axhline(limit, color="black", linestyle="--", label=f"ceiling {limit:.1f}/s", zorder=0)
+        axes.legend(loc="upper left")
+        axes.set_ylim(top=top)
+        axes.set(title=f"simulator: {simulator}", ylabel="episodes per second")
+    return figure
+
+
 Name = TypeVar("Name", bound=Hashable)
 Result = TypeVar("Result")
 
@@ -414,15 +493,12 @@ def in_turns(
 
 
 def median_ratio(values: Sequence[float], others: Sequence[float]) -> float:
-    """Return the median of the ratios within each round."""
     return statistics.median(value / other for value, other in zip(values, others, strict=True))
 
 
 def spread(values: Sequence[float], shown: Callable[[float], str] = "{:,.0f}".format) -> str:
-    """Return the median and the range as text, such as "1.2 (1.0 to 1.4)".
-
-    "-" stands for infinity: a seed that did not reach its target.
-    """
+    """Return the median and the range as text, such as "1.2 (1.0 to 1.4)". "-" stands for infinity:
+    a seed that did not reach its target."""
     numbers = statistics.median(values), min(values), max(values)
     middle, low, high = ("-" if math.isinf(number) else shown(number) for number in numbers)
     return middle if len(values) == 1 else f"{middle} ({low} to {high})"

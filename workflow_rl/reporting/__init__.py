@@ -1,8 +1,7 @@
-"""What people look at: tables, charts, learning curves, timelines and pages.
+"""What people look at: charts, learning curves, timelines and pages.
 
 In: the folders of runs, which are read and never changed. Out: text, PNG files and HTML pages.
 
-Begin with `report.py`, which makes the page of one or more runs, and `learning_curve.py`.
-`comparison.py` is `compare`: several agents, with intervals. `drawing.py` is what the
-charts share.
+Begin with `report.py`, which makes the page of one or more runs, and `learning_curve.py`, whose
+last functions all pictures share.
 """

@@ -1,7 +1,8 @@
-"""The learning curves of runs, as one picture."""
+"""The learning curves of runs, as one picture, and what all pictures of returns share."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -9,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from workflow_rl.evaluation.intervals import mean_and_interval
-from workflow_rl.reporting.drawing import as_drawn, draw_known, save_png
+from workflow_rl.output_files import replacing
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.return_curves import (
     AXES,
@@ -19,11 +20,18 @@ from workflow_rl.runs.return_curves import (
     returns_of_known_agents,
     running_mean,
     window_of,
+    worth_showing,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+RETURN_TICKS = (-1000, -500, -200, -100, -50, -20, -10, -5, 0)
+PROPORTIONAL = 10.0
+"""Returns down to minus this are drawn in proportion on a logarithmic axis."""
+LINE_HEIGHT = 0.05
+"""Height of a label, as a share of the height of its axes."""
 
 
 def plot_learning_curve(metrics: Metrics, path: Path, config: TrainConfig) -> None:
@@ -42,30 +50,22 @@ def learning_curve_figure(
 
     known: returns of other agents, for lines to compare with. groups: names of runs that differ in
     their seed alone, by a name for the group; by default a run is a group. Several runs of a group
-    are one line, their mean, with a band, its 95% confidence interval. A single run has a line for
-    each kind of episode, or for each agent of a team, too.
+    are a mean with a band, its 95% confidence interval. Each group is a line, see `lines_of`.
     """
     from matplotlib.figure import Figure  # A run that draws nothing starts without it.
 
+    groups = groups or {name: [name] for name in runs}
+    lines = lines_of({name: [runs[n] for n in group] for name, group in groups.items()})
     figure = Figure(figsize=(1 + 4.6 * len(AXES), 4.6), layout="constrained")
     panels = figure.subplots(1, len(AXES), sharey=True)
-    lines = {name: ([metrics], "return_mean") for name, metrics in runs.items()}
-    if groups:
-        lines = {name: ([runs[n] for n in group], "return_mean") for name, group in groups.items()}
-    if len(runs) == 1:
-        (metrics,) = runs.values()
-        columns = columns_of_returns(metrics)
-        if columns:
-            lines = {"all": ([metrics], "return_mean")}
-        lines |= {name: ([metrics], column) for name, column in columns.items()}
     for axes, (position, name_of_axis) in zip(panels, AXES.items(), strict=True):
         axes.set(xlabel=name_of_axis)
-        for index, (name, (group, column)) in enumerate(lines.items()):
+        for index, (name, group, column) in enumerate(lines):
             draw = _draw_run if len(group) == 1 else _draw_seeds
             draw(axes, group, (position, column), f"C{index}", as_drawn(name))
     panels[0].set(ylabel="episode return")
     draw_known(panels, known)
-    is_band = any(len(group) > 1 for group, _ in lines.values())
+    is_band = any(len(group) > 1 for group in groups.values())
     windows = sorted({window_of(metrics) for metrics in runs.values()})
     of_last = " to ".join(map(str, dict.fromkeys((windows[0], windows[-1]))))
     title = f"Mean return of the last {of_last} episodes"
@@ -75,11 +75,25 @@ def learning_curve_figure(
     if len(lines) > 1:
         handles = panels[0].get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower center", ncols=4, frameon=False)
-    if len(lines) == 1 or len(runs) == 1:
-        name = next(iter(groups or runs))
-        title = f"{as_drawn(name)}: {title[0].lower()}{title[1:]}"
+    if len(groups) == 1:
+        title = f"{as_drawn(next(iter(groups)))}: {title[0].lower()}{title[1:]}"
     figure.suptitle(title)
     return figure
+
+
+def lines_of(groups: Mapping[str, Sequence[Metrics]]) -> list[tuple[str, Sequence[Metrics], str]]:
+    """Return the lines of a chart of returns: the name, the runs and the column of each.
+
+    Each group is a line. A single group has lines for each kind of episode, or for each agent of a
+    team, that all of its runs have, too.
+    """
+    lines = [(name, runs, "return_mean") for name, runs in groups.items()]
+    if len(groups) > 1:
+        return lines
+    (runs,) = groups.values()
+    first, *others = map(columns_of_returns, runs)
+    kinds = [name for name in first if all(name in other for other in others)]
+    return [("all", runs, "return_mean"), *((n, runs, first[n]) for n in kinds)] if kinds else lines
 
 
 def _draw_run(
@@ -102,3 +116,56 @@ def _draw_seeds(
     mean, half = mean_and_interval(returns)
     axes.plot(x, mean, color=colour, linewidth=2, label=label)
     axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
+
+
+def as_drawn(name: str) -> str:
+    """Return the text by which matplotlib draws a name that a user or a file chose.
+
+    Given the name itself, matplotlib would read what is between two `$` as a formula, hide a label
+    that begins with `_`, and fail at bytes that are not UTF-8.
+    """
+    readable = name.encode(errors="backslashreplace").decode()
+    visible = f" {readable}" if readable.startswith("_") else readable
+    return visible.replace("$", r"\$")
+
+
+def save_png(figure: Figure, path: Path) -> None:
+    """Write the figure in one step, as a PNG unless its name ends otherwise. Raises OSError."""
+    with replacing(path, "wb") as file:
+        figure.savefig(file, dpi=120, format=path.suffix[1:].lower() or "png")
+
+
+def scale_returns(axes: Axes) -> None:
+    """Scale the y axis for returns, as far as the drawn lines reach.
+
+    Where no return is above 0, as in CAGE-2, returns may span three decades and differences near 0
+    matter, so the axis is logarithmic.
+    """
+    axes.grid(alpha=0.3)
+    lowest, highest = axes.dataLim.y0, axes.dataLim.y1
+    if highest > 0 or lowest > 4 * min(highest, -PROPORTIONAL):
+        return
+    axes.set_yscale("symlog", linthresh=PROPORTIONAL)
+    bottom, top = axes.get_ylim()
+    axes.set_yticks(RETURN_TICKS, [str(tick) for tick in RETURN_TICKS], minor=False)
+    axes.set_yticks([], minor=True)
+    axes.set_ylim(bottom, min(top, 1))
+
+
+def draw_known(panels: Sequence[Axes], known: Mapping[str, float]) -> None:
+    """Scale the y axis of all, and draw a line for each return that is worth showing. The names
+    stand beside the last axes, each above the one below."""
+    last = panels[-1]
+    shown = worth_showing(known, last.dataLim.y0)
+    for axes in panels:
+        for value in shown:
+            axes.axhline(value, color="0.4", linestyle=":", linewidth=1.2, zorder=0)
+        scale_returns(axes)
+    at = -math.inf
+    for value, whose in shown.items():
+        height = last.transAxes.inverted().transform(last.transData.transform((0, value)))[1]
+        at = max(height, at + LINE_HEIGHT)
+        last.annotate(
+            as_drawn(f"{whose}: {value:.4g}"), (1, at), xycoords="axes fraction", xytext=(5, 0),
+            textcoords="offset points", va="center", fontsize=8, color="0.25",
+        )  # fmt: skip

@@ -18,8 +18,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from workflow_rl.errors import UserError
-from workflow_rl.reporting.drawing import as_drawn, save_png, scale_returns
-from workflow_rl.reporting.learning_curve import learning_curve_figure
+from workflow_rl.reporting.learning_curve import (
+    as_drawn,
+    learning_curve_figure,
+    save_png,
+    scale_returns,
+)
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.duel_dir import DuelRecord, Measured, is_duel, read_duel, read_measured
 from workflow_rl.runs.folder import population_record, read_metrics
@@ -28,10 +32,8 @@ from workflow_rl.runs.several_policies import SHARES, PopulationRecord, Values
 
 
 def draw_folder(path: Path) -> Path:
-    """Write the picture of several policies or of a duel into their folder. Return its path.
-
-    Raises UserError, OSError.
-    """
+    """Write the picture of several policies or of a duel into their folder. Return its path. Raises
+    UserError, OSError."""
     figure = figure_of_folder(path)
     assert figure is not None
     save_png(figure, picture_in(path))
@@ -102,7 +104,6 @@ def population_figure(record: PopulationRecord, metrics: Sequence[Metrics]) -> F
 
 
 def settings_over_time(record: PopulationRecord) -> list[list[Values]]:
-    """Return each member's settings at the beginning and after each meeting."""
     assert record.exchange is not None
     names = sorted(record.exchange["ranges"])
     return [
@@ -117,10 +118,8 @@ def settings_over_time(record: PopulationRecord) -> list[list[Values]]:
 def _draw_setting(
     axes: Axes, record: PopulationRecord, name: str, end: float, colours: Sequence[Any]
 ) -> None:
-    """Draw a setting of every member over time.
-
-    A share is drawn as its distance from 1, because that distance is what a meeting perturbs.
-    """
+    """Draw a setting of every member over time. A share is drawn as its distance from 1, because
+    that distance is what a meeting perturbs."""
     at = [0, *(meeting.at for meeting in record.meetings), end]
     values = np.array(
         [[settings[name] for settings in member] for member in settings_over_time(record)]

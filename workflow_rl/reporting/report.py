@@ -21,10 +21,8 @@ _log = logging.getLogger(__name__)
 
 
 def read_runs(paths: Sequence[Path]) -> list[Run]:
-    """Read run folders, and the members of populations, each under a name of its own.
-
-    Raises UserError.
-    """
+    """Read run folders, and the members of populations, each under a name of its own. Raises
+    UserError."""
     folders = runs_in(*dict.fromkeys(paths))
     names = distinct_names(folders)
     begun = [folder for folder in folders if read_metrics(folder)] or folders
@@ -62,10 +60,8 @@ def sections_of(runs: Sequence[Run], traces: Sequence[RunTrace], further: Path) 
 
 
 def page_of(paths: Sequence[Path], traces: Sequence[RunTrace], further: Path) -> str:
-    """Return the page about runs and duels as HTML. further: a folder for linked pages.
-
-    Raises UserError.
-    """
+    """Return the page about runs and duels as HTML. further: a folder for linked pages. Raises
+    UserError."""
     duels = [path for path in dict.fromkeys(paths) if is_duel(path)]
     runs = read_runs([path for path in paths if path not in duels])
     sections = [duel_section(path) for path in duels]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
 from workflow_rl.evaluation.intervals import mean_and_interval
-from workflow_rl.reporting.drawing import PROPORTIONAL, RETURN_TICKS
+from workflow_rl.reporting.learning_curve import PROPORTIONAL, RETURN_TICKS
 from workflow_rl.reporting.pages import escaped
 from workflow_rl.runs.return_curves import worth_showing
 
@@ -237,10 +237,8 @@ def heat_maps_figure(
 
 
 def _plain(name: str) -> str:
-    """Return the text by which Plotly shows a name unchanged.
-
-    Plotly reads tags, and does not know the entity `&quot;`.
-    """
+    """Return the text by which Plotly shows a name unchanged. Plotly reads tags, and does not know
+    the entity `&quot;`."""
     return html.escape(name, quote=False)
 
 

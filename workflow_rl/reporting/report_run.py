@@ -10,12 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workflow_rl.errors import UserError
-from workflow_rl.output_files import (
-    read_json,
-    reading,
-    require_numbers,
-    sha256_of,
-)
+from workflow_rl.output_files import reading, require_numbers, sha256_of
 from workflow_rl.runs.folder import population_of, read_config, read_metrics, read_summary
 from workflow_rl.runs.run_record import begins_with_another
 
@@ -27,7 +22,7 @@ SEED = "seed"
 class Run(NamedTuple):
     """A run's folder as it was read.
 
-    config: flat, by "settings.discount" and the like. summary, evaluation: None if there is none.
+    config: see `TrainConfig.flat`; and "init_from". summary, evaluation: None if there is none.
     """
 
     path: Path
@@ -45,7 +40,6 @@ class Run(NamedTuple):
 
     @property
     def last(self) -> Mapping[str, float]:
-        """The last update's row of metrics."""
         return self.metrics[-1]
 
     @property
@@ -61,9 +55,7 @@ class Run(NamedTuple):
 
 
 def read_run(path: Path) -> Run:
-    """Read the folder of a run. Raises UserError."""
-    config = _flat(read_config(path).to_dict())
-    config["init_from"] = begins_with_another(path)
+    config = {**read_config(path).flat(), "init_from": begins_with_another(path)}
     metrics = read_metrics(path)
     if not metrics:
         raise UserError(f"{path} has nothing to report yet: no update has ended")
@@ -73,14 +65,14 @@ def read_run(path: Path) -> Run:
 
 def _evaluation(path: Path) -> Mapping[str, Any] | None:
     """Return what `evaluate` left in the folder, if it scored the agent that is there now."""
-    from workflow_rl.evaluation.evaluate import AGENT_DIGEST, MOST_OF_SCORES
+    from workflow_rl.evaluation.evaluate import are_of, read_scores
     from workflow_rl.runs.saved_agent import saved_path
 
     file = path / "evaluation.json"
     if not file.exists():
         return _evaluation_of_best(path)
     with reading(file):
-        evaluation = read_json(file, MOST_OF_SCORES)
+        evaluation = read_scores(file)
         cells = evaluation.get("cells")
         samples = [*(cells or ()), *([evaluation] if cells is None or "mean" in evaluation else ())]
         for sample in samples:
@@ -94,11 +86,11 @@ def _evaluation(path: Path) -> Mapping[str, Any] | None:
                 raise ValueError("a cell is of no red agent")
         if evaluation.get("official_protocol"):
             _require_mean(evaluation["total"], evaluation["total_interval_95"])
-        scored, agent = evaluation.get(AGENT_DIGEST), saved_path(path)
-        if scored is None or scored != sha256_of(agent):
+        agent = saved_path(path)
+        if not are_of(evaluation, agent):
             _log.warning("%s does not say that it is of %s: it is left out", file, agent)
             return None
-        return dict(evaluation)
+        return evaluation
 
 
 def _evaluation_of_best(path: Path) -> Mapping[str, Any] | None:
@@ -117,13 +109,3 @@ def _require_mean(mean: Any, interval: Any) -> None:
     """Raise TypeError or ValueError for what is no mean. A single episode has no interval."""
 
     require_numbers(mean, *(() if interval is None else (interval,)))
-
-
-def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in config.items():
-        if isinstance(value, Mapping):
-            flat |= {f"{name}.{inner}": part for inner, part in _flat(value).items()}
-        else:
-            flat[name] = value
-    return flat

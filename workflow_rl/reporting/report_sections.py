@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from workflow_rl.collection.trace import COLLECTOR, LEARNER, Activity
+from workflow_rl.reporting.learning_curve import lines_of
 from workflow_rl.reporting.pages import escaped, folded, number, table
 from workflow_rl.reporting.report_charts import (
     COLOURS,
@@ -31,7 +32,6 @@ from workflow_rl.runs.metrics import group_of
 from workflow_rl.runs.return_curves import (
     AXES,
     Metrics,
-    columns_of_returns,
     groups_of,
     known_to_all,
     on_one_axis,
@@ -79,27 +79,13 @@ def curves(runs: Sequence[Run]) -> Section:
     """
     groups = _by_seed(runs)
     known = known_to_all(read_config(run.path) for run in runs)
-    lines = [(name, group, "return_mean") for name, group in groups.items()]
-    if len(groups) == 1:
-        columns = _return_columns(runs)
-        if columns:
-            lines = [("all", list(runs), "return_mean")]
-        lines += [(name, list(runs), column) for name, column in columns.items()]
-    charts = []
-    for column, title in AXES.items():
-        drawn = [
-            Curve(name, *on_one_axis(_metrics(group), column, partial(running_mean, column=of)))
-            for name, group, of in lines
-        ]
-        caption = f"Return against {title}"
-        figure = curves_figure(drawn, title, known)
-        charts.append(chart(figure, caption, f"{caption}; a table follows"))
+    lines = lines_of(groups)
+    charts = [_curves_chart(lines, position, running_mean, known) for position in AXES]
     text = "Mean return of a run's last episodes, as many as the table above says"
     is_band = any(len(group) > 1 for group in groups.values())
     text += ": mean of the seeds, and its 95% confidence interval." if is_band else "."
     text += " The dotted lines are what other agents are known to get." if known else ""
-    body = f'<p class="muted">{text}</p>' + keys([name for name, _, _ in lines])
-    body += f'<div class="charts">{"".join(charts)}</div>'
+    body = _charts(text, keys([name for name, _, _ in lines]), charts)
     return Section("Learning curves", body + _milestones(runs) + _evaluations(runs))
 
 
@@ -120,24 +106,45 @@ def learning(runs: Sequence[Run]) -> list[Section]:
     for column in told:
         if column in policies:
             continue
-        of = [(column, group) for group in groups.values()]
-        of += [(f"{column}_{name}", list(runs)) for name in names[1:] if len(groups) == 1]
-        drawn = [
-            Curve(name, *on_one_axis(_metrics(group), "env_steps", partial(_values, column=which)))
-            for name, (which, group) in zip(names, of, strict=True)
-        ]
-        caption = column.replace("_", " ")
-        figure = curves_figure(drawn, AXES["env_steps"], None)
-        charts.append(chart(figure, caption, f"{caption} against {AXES['env_steps']}"))
+        lines = [(name, group, column) for name, group in zip(names, groups.values(), strict=False)]
+        for policy in names[len(groups) :]:
+            lines.append((policy, lines[0][1], f"{column}_{policy}"))
+        charts.append(_curves_chart(lines, "env_steps", _values))
     text = "What the algorithm told of each update: the columns of metrics.csv that changed."
-    body = f'<p class="muted">{text}</p>{keys(names)}<div class="charts">{"".join(charts)}</div>'
-    return [Section("Learning", body)] if charts else []
+    return [Section("Learning", _charts(text, keys(names), charts))] if charts else []
 
 
-def _by_seed(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Return the groups of runs that differ in their seed alone, by a name for each."""
+def _curves_chart(
+    lines: Sequence[tuple[str, Sequence[Metrics], str]],
+    position: str,
+    values: Callable[..., Sequence[float]],
+    known: Mapping[str, float] | None = None,
+) -> str:
+    """Return a chart of curves against the column `position`.
+
+    lines: as of `lines_of`. values: of a run's metrics and a column. known: see `curves_figure`;
+    None: the curves are not of returns.
+    """
+    drawn = [
+        Curve(name, *on_one_axis(runs, position, partial(values, column=column)))
+        for name, runs, column in lines
+    ]
+    figure = curves_figure(drawn, AXES[position], known)
+    if known is None:
+        caption = lines[0][2].replace("_", " ")
+        return chart(figure, caption, f"{caption} against {AXES[position]}")
+    caption = f"Return against {AXES[position]}"
+    return chart(figure, caption, f"{caption}; a table follows")
+
+
+def _charts(text: str, legend: str, charts: Sequence[str]) -> str:
+    return f'<p class="muted">{text}</p>{legend}<div class="charts">{"".join(charts)}</div>'
+
+
+def _by_seed(runs: Sequence[Run]) -> dict[str, list[Metrics]]:
+    """Return the metrics of groups of runs that differ in their seed alone, by a name for each."""
     numbers = groups_of([run.name for run in runs], [run.config for run in runs])
-    return {name: [runs[n] for n in group] for name, group in numbers.items()}
+    return {name: [runs[n].metrics for n in group] for name, group in numbers.items()}
 
 
 def _is_told(column: str, runs: Sequence[Run]) -> bool:
@@ -149,18 +156,6 @@ def _is_told(column: str, runs: Sequence[Run]) -> bool:
 
 def _values(metrics: Metrics, column: str) -> list[float]:
     return [row.get(column, math.nan) for row in metrics]
-
-
-def _metrics(runs: Sequence[Run]) -> list[Metrics]:
-    return [run.metrics for run in runs]
-
-
-def _return_columns(runs: Sequence[Run]) -> Mapping[str, str]:
-    """Return the columns of further mean returns that all runs have, by what they are of."""
-    first, *others = (columns_of_returns(run.metrics) for run in runs)
-    return {
-        name: column for name, column in first.items() if all(name in other for other in others)
-    }
 
 
 def _milestones(runs: Sequence[Run]) -> str:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from workflow_rl.collection.trace import COLLECTOR, LEARNER, Activity
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import NOT_OURS, read_json
-from workflow_rl.reporting.drawing import as_drawn
+from workflow_rl.reporting.learning_curve import as_drawn
 
 UPDATES_SHOWN = 2
 ZOOM = 100
@@ -68,7 +68,6 @@ class RunTrace(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The kind of the run, and the name of the file."""
         modes = {"sync": "Synchronous", "async": "Asynchronous"}
         mode = modes.get(str(self.about.get("mode")), "")
         overlap = ", collecting while learning" if self.about.get("async_rl") else ""
@@ -76,7 +75,6 @@ class RunTrace(NamedTuple):
 
     @property
     def end(self) -> float:
-        """The end of the last span, in seconds."""
         return max(float(spans.end[-1]) for spans in self.rows.values())
 
     def learning(self) -> list[tuple[float, float]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from workflow_rl import __version__
 from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.agents.policies.numpy_policy import Parameters
 from workflow_rl.agents.settings import Settings
@@ -26,7 +27,6 @@ from workflow_rl.runs.saved_config import (
     require_same_fields,
 )
 from workflow_rl.runs.training_state import TrainingState
-from workflow_rl.version import __version__
 
 if TYPE_CHECKING:
     from workflow_rl.runs.replay_files import Part

@@ -43,10 +43,8 @@ class Recorded(NamedTuple):
 
 
 def plain_spaces(spaces: Spaces) -> dict[str, Any]:
-    """Return what the rows and actions of an environment are, in plain values.
-
-    What an environment declares of its entities is left out: rows do not depend on it.
-    """
+    """Return what the rows and actions of an environment are, in plain values. What an environment
+    declares of its entities is left out: rows do not depend on it."""
     team = None if spaces.team is None else spaces.team.to_plain()
     values = {
         "obs_dim": spaces.obs_dim,
@@ -205,7 +203,6 @@ def _sizes(distribution: Distribution) -> NDArray[np.int64] | None:
 
 
 def _shape_of(distribution: Distribution) -> tuple[int, ...]:
-    """Return the shape of an action."""
     return () if isinstance(distribution, Categorical) else (distribution.n_numbers,)
 
 

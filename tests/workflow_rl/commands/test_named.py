@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 import shutil
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -85,19 +85,22 @@ def test_a_run_with_an_own_algorithm_is_resumed(name: str, setting: str, tmp_pat
 
 
 @pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[plug_ins.PlugIn]]:
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
     """Further entry points, as if another package brought them."""
-    points: list[plug_ins.PlugIn] = []
+    points: list[EntryPoint] = []
 
-    monkeypatch.setattr(plug_ins, "_installed", lambda: points)
+    def of_group(group: str) -> list[EntryPoint]:
+        return [point for point in points if point.group == group]
+
+    monkeypatch.setattr(plug_ins, "entry_points", of_group)
     plug_ins.plug_ins.cache_clear()
     yield points
     monkeypatch.undo()
     plug_ins.plug_ins.cache_clear()
 
 
-def point(group: str, name: str, value: str) -> plug_ins.PlugIn:
-    return plug_ins.PlugIn(f"workflow_rl.{group}", name, value, "another")
+def point(group: str, name: str, value: str) -> EntryPoint:
+    return EntryPoint(name, value, f"workflow_rl.{group}")
 
 
 class Misnamed(Guest):
@@ -113,7 +116,7 @@ class Misnamed(Guest):
     ],
 )
 def test_a_guest_that_is_none_harms_itself_alone(
-    value: str, says: str, installed: list[plug_ins.PlugIn]
+    value: str, says: str, installed: list[EntryPoint]
 ) -> None:
     installed += [point("guests", "bad/Env-v0", value), point("commands", "bad", "nowhere:bad")]
     with pytest.raises(UserError, match=says):
@@ -130,7 +133,7 @@ GROUPS = ("guests", "default_env", "presets", "released", "commands", "algorithm
 
 @pytest.mark.parametrize("group", [*GROUPS, "gymnasium", "gymnasium_vector"])
 def test_every_entry_point_of_this_package_exists(group: str) -> None:
-    points = [p for p in plug_ins.plug_ins(group).values() if p.package == plug_ins.PACKAGE]
+    points = [p for p in plug_ins.plug_ins(group).values() if plug_ins.is_ours(p)]
     assert points
     for one in points:
         assert callable(one.load()), one
@@ -157,35 +160,6 @@ def test_every_command_that_help_lists_can_be_called() -> None:
     assert {"train-async", "describe-scenario"} <= set(names)
     for name in names:
         assert invoke(name, "--help").exit_code == 0, name
-
-
-def test_entry_points_are_those_that_python_knows() -> None:
-    found = {(point.group, point.name, point.value) for point in plug_ins._installed()}
-    groups = {group for group, _, _ in found}
-    assert {"console_scripts", "workflow_rl.guests"} <= groups
-    known = (importlib.metadata.entry_points(group=group) for group in groups)
-    assert found == {(point.group, point.name, point.value) for p in known for point in p}
-
-
-def test_entry_points_written_by_hand_are_read_as_python_reads_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "by_hand-1.0.dist-info"
-    folder.mkdir()
-    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: by-hand\nVersion: 1.0\n")
-    lines = ("# old = nowhere:old", "  first = json : dumps", "second=json:loads [fast]")
-    text = "\n".join(("  [workflow_rl.by_hand]", *lines, ""))
-    (folder / "entry_points.txt").write_text(text)
-    monkeypatch.syspath_prepend(tmp_path)
-    plug_ins._installed.cache_clear()
-    try:
-        found = [point for point in plug_ins._installed() if point.package == "by-hand"]
-    finally:
-        plug_ins._installed.cache_clear()
-    assert {point.name: point.load() for point in found} == {
-        point.name: point.load()
-        for point in importlib.metadata.entry_points(group="workflow_rl.by_hand")
-    }
 
 
 @pytest.mark.parametrize("text", ["", "[", "[project]\n", '[project]\nname = "other"\n'])

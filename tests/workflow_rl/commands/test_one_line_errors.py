@@ -13,10 +13,12 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from workflow_rl.agents.algorithm import DivergedError
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.commands.main import main
 from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.environments.source import guests
-from workflow_rl.errors import StoppedAtOnce, UserError
+from workflow_rl.errors import ConfigError, ObservationError, StoppedAtOnce, UserError
 
 LIMIT = 400 * 2**20
 
@@ -58,6 +60,11 @@ def test_where_memory_ends_is_one_line(error: Exception, told: str) -> None:
         (UserError("it is\n  empty\x1b"), 2, r"Error: it is empty\x1b"),
         (click.UsageError("it is\n  empty\x1b"), 2, r"Error: it is empty\x1b"),
         (click.UsageError("Zzz"), 2, "Error: Zzz"),
+        (StopRequested(signal.SIGTERM), 143, ""),
+        (TooManyFailuresError("none can\nbe played"), 1, r"Error: none can\nbe played"),
+        (ObservationError("a reward is NaN"), 1, "Error: a reward is NaN"),
+        (DivergedError("a loss is NaN"), 1, "Error: a loss is NaN"),
+        (ConfigError("n_envs", "0 is too few"), 2, "Invalid value for --n-envs: 0 is too few"),
     ],
 )
 def test_what_ends_a_command_is_told_in_a_line(error: BaseException, code: int, told: str) -> None:

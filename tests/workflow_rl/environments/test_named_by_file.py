@@ -28,6 +28,13 @@ def of_a_stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environmen
     return make_environment(f"{MODULE}:make", {}, named_by_file=True)
 
 
+def scores_of(environment: Environment) -> evaluate.Evaluation:
+    played = {"episodes": 2, "seed": 0, "n_workers": 1, "worker_timeout": 9.0, "quiet": True}
+    actor: Any = object()
+    scoring = evaluate.ReturnScoring()
+    return scoring.score(actor, environment, scoring.settings(), name="", **played)
+
+
 USES: dict[str, Callable[[Any], Any]] = {
     "makes envs": lambda environment: environment.make_envs,
     "makes one env": lambda environment: environment.make_env(),
@@ -35,7 +42,7 @@ USES: dict[str, Callable[[Any], Any]] = {
     "tries": lambda environment: try_in_worker.check(environment),
     "checks": lambda environment: environment.check(),
     "asks for spaces": lambda environment: environment.spaces(),
-    "scores": lambda environment: evaluate.evaluate_policy(None, environment),  # type: ignore[arg-type]
+    "scores": scores_of,
     "names it in a config": fields_of,
 }
 

@@ -6,8 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.cbook import is_math_text
 
-from workflow_rl.reporting.drawing import as_drawn
-from workflow_rl.reporting.learning_curve import learning_curve_figure, plot_learning_curve
+from workflow_rl.reporting.learning_curve import (
+    as_drawn,
+    learning_curve_figure,
+    plot_learning_curve,
+)
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.return_curves import returns_of_known_agents, running_mean
 

@@ -102,7 +102,7 @@ def test_a_run_is_told_whole(tmp_path: Path) -> None:
     assert "run 40.0 10.0 20.0 10.0 25.0" in section(text, "How time was spent")
     assert "62.5%" in section(text, "How time was spent")
     assert "run 0 1 (7) 0 none" in section(text, "Faults")
-    assert "settings.discount" in section(text, "Settings")
+    assert "discount" in section(text, "Settings")
     assert "not scored yet" in section(text, "Scores")
     curves = figures(text)[:3]
     for figure, last in zip(curves, (200, 2000, 40), strict=True):
@@ -196,7 +196,7 @@ def test_seeds_become_a_band_and_settings_that_differ_are_shown(tmp_path: Path) 
     )  # Of seed 1.
     assert values(low.y)[-1] < values(median.y)[-1] < values(high.y)[-1]
     differ = section(text, "Settings that differ").split("Settings that are the same")[0]
-    assert "settings.discount 0.99 0.99 0.99 0.5" in differ
+    assert "discount 0.99 0.99 0.99 0.5" in differ
     assert "seed 0 1 2 0" in differ
     assert "n_envs" not in differ
 

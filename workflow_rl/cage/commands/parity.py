@@ -8,11 +8,9 @@ from typing import Any
 import click
 
 from workflow_rl.cage.guest import CageGuest
-from workflow_rl.commands.options import EPISODES, PROCESSES, SEED, plain_option
+from workflow_rl.commands.options import EPISODES, PROCESSES, SEED, plain_option, quiet_option
 from workflow_rl.commands.options_by_env import Look, Named, OpenCommand, place_options
 from workflow_rl.environments.source import default_env, guests
-
-SECTION = "CAGE"
 
 
 def shared_options(red_agents: Sequence[str], blues: Sequence[str], all_of: str) -> list[Any]:
@@ -30,7 +28,7 @@ def shared_options(red_agents: Sequence[str], blues: Sequence[str], all_of: str)
         plain_option("--blue", "blues", multiple=True, type=click.Choice(blues),
                      show_default=all_of, help="Only this blue agent. May be given again."),
         plain_option("--n-workers", type=PROCESSES, show_default="one a core", help="Processes."),
-        plain_option("--quiet", is_flag=True, help="No progress bar."),
+        quiet_option(),
     ]  # fmt: skip
 
 

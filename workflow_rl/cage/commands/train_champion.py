@@ -10,26 +10,22 @@ import click
 
 from workflow_rl.cage.guest import CageGuest
 from workflow_rl.commands.errors import own_command, training_errors
-from workflow_rl.commands.options import COUNT, EPISODES, PATH, SEED, plain_option
+from workflow_rl.commands.options import COUNT, EPISODES, PATH, SEED, plain_option, quiet_option
 from workflow_rl.commands.options_by_env import Look, Named, OpenCommand
 from workflow_rl.environments.source import default_env, guests
 from workflow_rl.output_files import write_json
-
-SECTION = "Train"
 
 AGENT_FILE, CARD_FILE = "champion.npz", "card.json"
 
 
 _OPTIONS: list[click.Parameter] = [
-    click.Option(["--run-dir"], type=PATH, required=True, metavar="FOLDER",
+    plain_option("--run-dir", type=PATH, required=True, metavar="FOLDER",
                  help="Folder of the run. It is new or empty, or the one in which this command "
                       "was stopped before; then the command goes on."),
-    click.Option(["--env"], type=click.Choice(list(guests)), default=default_env(),
-                 show_default=True, metavar="ID",
+    plain_option("--env", type=click.Choice(list(guests)), default=default_env(), metavar="ID",
                  help="Environment of the agent."),
-    click.Option(["--seed"], type=SEED, default=0, show_default=True, metavar="N",
-                 help="The same seed gives the same agent."),
-    click.Option(["--quiet"], is_flag=True, help="No progress bars."),
+    plain_option("--seed", type=SEED, default=0, help="The same seed gives the same agent."),
+    quiet_option(),
 ]  # fmt: skip
 
 

@@ -9,9 +9,7 @@ import click
 from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import OutputFile
 from workflow_rl.output_files import require_writable, write_json
-from workflow_rl.reporting.drawing import save_png
-
-SECTION = "CAGE"
+from workflow_rl.reporting.learning_curve import save_png
 
 
 @click.command("describe-scenario", cls=ClearCommand)

@@ -8,7 +8,6 @@ import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import cloudpickle
 import numpy as np
@@ -207,6 +206,8 @@ def cage1_simulator(scenario: Scenario) -> ChallengeSimulator:
         raise RuntimeError(
             f"the CybORG that is installed is another challenge's: {scenario} needs {repository}"
         )
+    from unittest import mock  # It takes 30 ms to import.
+
     # It reads images from its own folder alone.
     controller = importlib.import_module("CybORG.Simulator.SimulationController")
     parsed = mock.patch.object(

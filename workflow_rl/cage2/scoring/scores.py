@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from prettytable import PrettyTable
 
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage.scoring import ReturnStatistics
-from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, SCENARIO2
@@ -27,6 +26,9 @@ from workflow_rl.cage2.scoring.leaderboard import (
 )
 from workflow_rl.evaluation.intervals import Mean, mean_of
 from workflow_rl.text_table import SINGLE_BORDER
+
+if TYPE_CHECKING:
+    from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 
 
 @dataclass(frozen=True)

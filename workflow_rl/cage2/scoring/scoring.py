@@ -26,7 +26,6 @@ from workflow_rl.cage2.scoring.players import (
     require_cage2,
     require_fit,
 )
-from workflow_rl.cage2.scoring.protocol import evaluate_blue
 from workflow_rl.cage2.scoring.scores import ProtocolScores, official_text
 from workflow_rl.environments.environment import Environment
 from workflow_rl.errors import ConfigError
@@ -118,6 +117,8 @@ class Cage2Scoring:
         Raises ConfigError if the simulator is not installed, UserError if the
         agent is not for CAGE-2, and TooManyFailuresError.
         """
+        from workflow_rl.cage2.scoring.protocol import evaluate_blue  # --help does without.
+
         assert isinstance(settings, ProtocolSettings)
         played_on = _played(settings, environment)
         blue = _blue(actor, environment, played_on, settings, name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from workflow_rl.commands.one_line_errors import ClearCommand
-from workflow_rl.commands.options import PATH, SAVED, SEED, given_options, spelling
+from workflow_rl.commands.options import PATH, SAVED, SEED, blaming, given_options, spelling
 from workflow_rl.output_files import (
     require_writable,
     require_writable_folder,
@@ -19,8 +19,6 @@ from workflow_rl.output_files import (
 
 if TYPE_CHECKING:
     from workflow_rl.workflows.ranking import Ranking
-
-SECTION = "CAGE"
 
 FILES = ("workflow.html", "workflow.json")
 SEVERAL = click.IntRange(2, 1_000_000)
@@ -49,7 +47,6 @@ def search_workflow(runs: tuple[Path, ...], **options: Any) -> None:
 
     Example: search-workflow runs/workflow
     """
-    from workflow_rl.commands.errors import errors_in_one_line
     from workflow_rl.environments.environment import ENV
     from workflow_rl.workflows.page import workflow_page
     from workflow_rl.workflows.search import OrderedAgents
@@ -60,7 +57,7 @@ def search_workflow(runs: tuple[Path, ...], **options: Any) -> None:
     require_writable_folder(output, "--output")
     for name in FILES:
         require_writable(output / name, "--output")
-    with errors_in_one_line(lambda name: "RUNS" if name == ENV else spelling(name)):
+    with blaming(lambda name: "RUNS" if name == ENV else spelling(name)):
         agents = OrderedAgents.load(runs)
         orders = agents.orders(options["orders"], seed)
         ranking = agents.ranking(orders, options["episodes"], seed, options["quiet"])

@@ -19,8 +19,6 @@ from workflow_rl.commands.options import (
 )
 from workflow_rl.output_files import read_text
 
-SECTION = "CAGE"
-
 PRESET = "workflow-quick"
 MOST_TEXT = 100_000
 _ENV_OPTIONS = ("red_agent", "order", "obedience", "penalty")

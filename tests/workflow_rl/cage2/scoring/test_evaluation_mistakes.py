@@ -54,7 +54,7 @@ def must_not_play(monkeypatch):
     def fail(*arguments, **options):
         raise AssertionError("episodes were played before the outputs were checked")
 
-    monkeypatch.setattr("workflow_rl.cage2.scoring.scoring.evaluate_blue", fail)
+    monkeypatch.setattr("workflow_rl.cage2.scoring.protocol.evaluate_blue", fail)
 
 
 @pytest.mark.usefixtures("must_not_play")

@@ -15,7 +15,6 @@ class, `PolicyAttacker` of a trained policy.
 
 from __future__ import annotations
 
-import functools
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage.red_program import Asleep, RedProgram, action_index, indices_of
 from workflow_rl.cage2.b_line_plan import AFTER_FAILURE, PLAN
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Seen:
 
     def can(self, action: str) -> bool:
         """Return whether the action of this name is in the mask."""
-        return bool(self.mask[_indices(self.action_names)[action]])
+        return bool(self.mask[indices_of(self.action_names)[action]])
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -74,20 +74,6 @@ class Seen:
         """
         observation: dict[str, Any] = self._simulator.observation(self._env)
         return observation
-
-
-class RedProgram(Protocol):
-    """Red in one env, episode after episode."""
-
-    def begin(self, random: random.Random) -> None:
-        """Begin an episode.
-
-        random: the episode's own generator, from which the simulator draws too. An attacker that
-        draws from nothing else plays the same episode for the same seed.
-        """
-
-    def act(self, seen: Seen) -> int | str:
-        """Return the next action: an index into `Seen.action_names`, or one of these names."""
 
 
 class SeenBatch(NamedTuple):
@@ -144,22 +130,6 @@ class OneByOne:
             action_index(self._attackers[env].act(seen.of(i)), names) for i, env in enumerate(envs)
         ]
         return np.array(actions, np.int64)
-
-
-@functools.cache
-def _indices(action_names: tuple[str, ...]) -> Mapping[str, int]:
-    return {name: index for index, name in enumerate(action_names)}
-
-
-def action_index(action: Any, action_names: tuple[str, ...]) -> int:
-    """Return the index of an attacker's action. Raises ValueError."""
-    index = _indices(action_names).get(action, action) if isinstance(action, str) else action
-    if isinstance(index, int | np.integer) and 0 <= index < len(action_names):
-        return int(index)
-    raise ValueError(
-        f"Red's action={action!r}: it is no index from 0 to {len(action_names) - 1}, and no name "
-        "in Scenario.red_action_names"
-    )
 
 
 class PolicyAttacker:
@@ -285,16 +255,6 @@ class Meander:
         elif kind in ("PrivilegeEscalate", "Impact") and success is False:
             self._escalated.discard(host)
             self._exploited -= {host} & self._entered
-
-
-class Asleep:
-    """`SleepAgent`."""
-
-    def begin(self, random: random.Random) -> None:
-        pass
-
-    def act(self, seen: Seen) -> str:
-        return "Sleep"
 
 
 class Stubborn:

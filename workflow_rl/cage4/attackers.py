@@ -1,7 +1,8 @@
 """Attackers of CAGE-4 that are written in Python, and play Red in both simulators.
 
 An attacker is an object with two methods, see `RedProgram`. It plays the six red agents of an
-episode, and needs nothing but this module:
+episode: `act` is called for each agent that has a session and is not busy, in the order of their
+numbers.
 
     class Patient:
         def begin(self, random):
@@ -16,13 +17,14 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.team import ACTS
 from workflow_rl.cage.attackers import Attacker, AttackerError
+from workflow_rl.cage.red_program import RedProgram, action_index, indices_of
 from workflow_rl.cage4.red import red_api
 from workflow_rl.cage4.red.red_api import RED_CHOICES, RED_HOSTS, RED_TEAM
 from workflow_rl.cage4.scenario.scenario4 import FALSE, HOST_NAMES, TRUE
@@ -32,11 +34,10 @@ ACTION_NAMES = tuple(tuple(map(str, choices)) for choices in RED_CHOICES)
 a host, such as "Impact operational_zone_a_subnet_server_host_0"."""
 HOSTS = tuple(tuple(HOST_NAMES[host] for host in hosts) for hosts in RED_HOSTS)
 """The names of the hosts that each agent can learn of."""
-_INDICES = tuple({name: index for index, name in enumerate(names)} for names in ACTION_NAMES)
 _PLACES = tuple({host: place for place, host in enumerate(hosts)} for hosts in HOSTS)
 
 
-class Seen:
+class AgentSees:
     """What one red agent has observed up to now, and what it may do. It is valid until Red acts.
 
     agent: the number of the agent, 0 to 5: `red_agent_0` begins in the contractor's network, and
@@ -66,7 +67,7 @@ class Seen:
 
     def can(self, action: str) -> bool:
         """Return whether the action of this name is in the mask."""
-        return bool(self.mask[_INDICES[self.agent][action]])
+        return bool(self.mask[indices_of(self.action_names)[action]])
 
     @property
     def success(self) -> bool | None:
@@ -109,36 +110,7 @@ class Seen:
         return [hosts[place] for place in self._features[feature].nonzero()[0].tolist()]
 
 
-class RedProgram(Protocol):
-    """The red agents in one env, episode after episode."""
-
-    def begin(self, random: random.Random) -> None:
-        """Begin an episode.
-
-        random: the attacker's own generator of this episode. An attacker that draws from nothing
-        else plays the same episode for the same seed.
-        """
-
-    def act(self, seen: Seen) -> int | str:
-        """Return the next action of the agent `seen.agent`: an index into `Seen.action_names`, or
-        one of these names. It is called for each agent that has a session and is not busy, in the
-        order of their numbers."""
-
-
-class Asleep:
-    """`SleepAgent`."""
-
-    def begin(self, random: random.Random) -> None:
-        pass
-
-    def act(self, seen: Seen) -> str:
-        return "Sleep"
-
-
-ASLEEP = f"{__name__}:Asleep"
-
-
-class ProgramReds:
+class PythonReds:
     """An attacker that plays the red team in many envs, with the methods of a `TeamPolicy`.
 
     A worker gets the attacker's name, and finds its class there.
@@ -166,8 +138,10 @@ class ProgramReds:
         status = rows[:, red_api.FIRST_STATUS : red_api.FIRST_STATUS + len(RED_TEAM)]
         for i, agent in np.argwhere(status == ACTS).tolist():
             env = envs[i]
-            seen = Seen(agent, self._steps[env], rows[i])
-            choices[i, agent] = action_index(self._programs[env].act(seen), agent)
+            seen = AgentSees(agent, self._steps[env], rows[i])
+            choices[i, agent] = action_index(
+                self._programs[env].act(seen), ACTION_NAMES[agent], RED_TEAM[agent]
+            )
         for env in envs:
             self._steps[env] += 1
         return choices, None
@@ -182,14 +156,3 @@ def red_program(attacker: Attacker) -> Any:
     if hasattr(red, "begin") and hasattr(red, "act"):
         return red
     raise AttackerError(f"{attacker.name} is no red agent: it needs the methods begin and act")
-
-
-def action_index(action: Any, agent: int) -> int:
-    """Return the index of an action of a red agent's. Raises ValueError."""
-    index = _INDICES[agent].get(action, action) if isinstance(action, str) else action
-    if isinstance(index, int | np.integer) and 0 <= index < len(ACTION_NAMES[agent]):
-        return int(index)
-    raise ValueError(
-        f"action={action!r} of {RED_TEAM[agent]}: it is no index from 0 to "
-        f"{len(ACTION_NAMES[agent]) - 1}, and no name in seen.action_names"
-    )

@@ -13,6 +13,7 @@ import pytest
 
 from tests.workflow_rl.cage2.compiled.doors import door
 from workflow_rl.agents.policies.distributions import Choice
+from workflow_rl.cage.red_program import action_index
 from workflow_rl.cage2.attackers import (
     BLine,
     Meander,
@@ -20,7 +21,6 @@ from workflow_rl.cage2.attackers import (
     PolicyAttacker,
     Seen,
     Stubborn,
-    action_index,
 )
 from workflow_rl.cage2.compiled import generator
 from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator

@@ -12,10 +12,11 @@ import pytest
 
 from tests.workflow_rl.cage4.red_files import write_red_team
 from workflow_rl.cage.attackers import Attacker
+from workflow_rl.cage.red_program import action_index
 from workflow_rl.cage.trial import found_by_trying
 from workflow_rl.cage4 import parallel_env
 from workflow_rl.cage4.agent.views import SLEEP
-from workflow_rl.cage4.attackers import ACTION_NAMES, ProgramReds, Seen, action_index
+from workflow_rl.cage4.attackers import ACTION_NAMES, AgentSees, PythonReds
 from workflow_rl.cage4.compiled.red_simulator import RedSimulator
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.red import red_api
@@ -34,7 +35,7 @@ class Kinds:
     def begin(self, random: random.Random) -> None:
         self.random = random
 
-    def act(self, seen: Seen) -> str:
+    def act(self, seen: AgentSees) -> str:
         kinds = sorted({name.partition(" ")[0] for name in seen.possible})
         kind = self.random.choice(kinds)
         return self.random.choice([name for name in seen.possible if name.startswith(kind)])
@@ -43,12 +44,12 @@ class Kinds:
 class Careless(Kinds):
     """Draws from what a seed does not determine."""
 
-    def act(self, seen: Seen) -> str:
+    def act(self, seen: AgentSees) -> str:
         return str(np.random.default_rng().choice(seen.possible))
 
 
 class Wrong(Kinds):
-    def act(self, seen: Seen) -> str:
+    def act(self, seen: AgentSees) -> str:
         return "Impakt"
 
 
@@ -71,7 +72,7 @@ def test_an_attacker_sees_what_its_agent_knows() -> None:
     simulator = RedSimulator(1)
     simulator.reset([0])
     simulator.play(SLEEP[None], np.zeros((1, 5, 8), np.int8), np.ones(1, np.bool_))
-    seen = Seen(0, 1, simulator.rows[0])
+    seen = AgentSees(0, 1, simulator.rows[0])
     (own,) = seen.sessions
     assert own.startswith("contractor_network")
     assert seen.known == seen.sessions
@@ -88,14 +89,14 @@ def test_a_scan_shows_ports_and_an_escalation_shows_root() -> None:
     simulator = RedSimulator(1)
     simulator.reset([0])
     silence, chosen = np.zeros((1, 5, 8), np.int8), np.ones(1, np.bool_)
-    own = Seen(0, 0, simulator.rows[0]).sessions[0]
+    own = AgentSees(0, 0, simulator.rows[0]).sessions[0]
     for action in (f"AggressiveServiceDiscovery {own}", f"PrivilegeEscalate {own}"):
         choices = np.zeros((1, 6), np.int64)
-        choices[0, 0] = action_index(action, 0)
+        choices[0, 0] = action_index(action, ACTION_NAMES[0])
         simulator.choose(choices)
         for _ in range(2):
             simulator.play(SLEEP[None], silence, chosen)
-    seen = Seen(0, 4, simulator.rows[0])
+    seen = AgentSees(0, 4, simulator.rows[0])
     assert set(seen.ports(own)) <= set(red_api.PORTS)
     assert seen.ports(own)
     assert seen.roots == [own]
@@ -103,11 +104,12 @@ def test_a_scan_shows_ports_and_an_escalation_shows_root() -> None:
 
 
 def test_actions_are_names_or_indices() -> None:
-    assert action_index("Sleep", 3) == 0
-    assert action_index(np.int64(2), 3) == 2
+    names = ACTION_NAMES[3]
+    assert action_index("Sleep", names) == 0
+    assert action_index(np.int64(2), names) == 2
     for wrong in ("Impakt", -1, len(ACTION_NAMES[3]), 1.5, None):
-        with pytest.raises(ValueError, match="of red_agent_3: it is no index"):
-            action_index(wrong, 3)
+        with pytest.raises(ValueError, match=r"red_agent_3's action=.*: it is no index"):
+            action_index(wrong, names, "red_agent_3")
 
 
 def test_a_seed_plays_the_same_episode_alone_and_among_others() -> None:
@@ -149,7 +151,7 @@ def test_a_mixture_meets_all_of_the_library() -> None:
 @pytest.mark.parametrize(
     ("attacker", "problem"),
     [
-        pytest.param("Wrong", r"Wrong cannot play: ValueError: action='Impakt'", id="no-action"),
+        pytest.param("Wrong", r"red_agent_0's action='Impakt'", id="no-action"),
         pytest.param("NoProgram", "needs the methods begin and act", id="no-program"),
         pytest.param("Nobody", "defines no Nobody", id="no-class"),
     ],
@@ -179,7 +181,7 @@ def test_trained_teams_and_attackers_are_drawn_together(tmp_path: Path) -> None:
 
 
 def test_one_object_is_copied_for_each_env() -> None:
-    team = ProgramReds(Attacker("kinds", given=Kinds()))
+    team = PythonReds(Attacker("kinds", given=Kinds()))
     team.reset(1, 0)
     team.reset(1, 1)
     simulator = RedSimulator(2)

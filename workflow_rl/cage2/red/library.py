@@ -8,13 +8,14 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from workflow_rl.cage2.attackers import RedProgram, Seen, Stubborn
+from workflow_rl.cage.red_program import RedProgram
+from workflow_rl.cage2.attackers import Seen, Stubborn
 
 DISCOVER, SCAN = "DiscoverRemoteSystems", "DiscoverNetworkServices"
 EXPLOIT, ESCALATE, IMPACT = "ExploitRemoteService", "PrivilegeEscalate", "Impact"
 
 
-class Greedy:
+class GreedyRed:
     """Impact if possible, else escalate, exploit, scan; once in five steps anything else.
 
     done: the actions that succeeded, until something fails on their host.
@@ -57,27 +58,27 @@ class Greedy:
         return "Sleep"
 
 
-class Spread(Greedy):
+class SpreadRed(GreedyRed):
     """Hold as many hosts as can be had, and Impact last."""
 
     ORDER = (ESCALATE, EXPLOIT, SCAN, DISCOVER, IMPACT)
 
 
-class Quiet(Greedy):
+class QuietRed(GreedyRed):
     """Act in one step of two, as an intruder does that does not want to be noticed."""
 
     def choose(self, seen: Seen) -> str:
         return "Sleep" if self.random.random() < 0.5 else super().choose(seen)
 
 
-class Patient(Greedy):
+class PatientRed(GreedyRed):
     """Show nothing for 15 steps, and then hurry."""
 
     def choose(self, seen: Seen) -> str:
         return "Sleep" if self.step < 15 else super().choose(seen)
 
 
-class Returner(Greedy):
+class ReturningRed(GreedyRed):
     """Go back to each host that it has lost, before any new one."""
 
     def begin(self, random: random.Random) -> None:
@@ -92,7 +93,7 @@ class Returner(Greedy):
         return self.random.choice(back) if back else super().choose(seen)
 
 
-class DecoyShy(Greedy):
+class DecoyShyRed(GreedyRed):
     """Leave a host for ten steps after an exploit that failed: there may be a decoy."""
 
     def begin(self, random: random.Random) -> None:
@@ -106,7 +107,7 @@ class DecoyShy(Greedy):
         return [name for name in actions if self.shy_until.get(name, 0) <= self.step]
 
 
-class LastFound(Greedy):
+class LastFoundRed(GreedyRed):
     """Go on where it came last: deep into the network, and leave the users' hosts behind."""
 
     def first_of(self, kinds: tuple[str, ...], actions: list[str]) -> str:
@@ -117,13 +118,13 @@ class LastFound(Greedy):
 
 
 LIBRARY: Mapping[str, type[RedProgram]] = {
-    "greedy": Greedy,
-    "spread": Spread,
-    "quiet": Quiet,
-    "patient": Patient,
-    "returner": Returner,
-    "decoy-shy": DecoyShy,
-    "last-found": LastFound,
+    "greedy": GreedyRed,
+    "spread": SpreadRed,
+    "quiet": QuietRed,
+    "patient": PatientRed,
+    "returner": ReturningRed,
+    "decoy-shy": DecoyShyRed,
+    "last-found": LastFoundRed,
     "stubborn": Stubborn,
 }
 """By name."""

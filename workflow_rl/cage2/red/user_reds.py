@@ -148,7 +148,7 @@ def compile_for_users(scenario: Scenario, max_steps: int) -> None:
     """Compile what plays users' red agents in compiled code, beside one of the challenge's."""
     import numpy as np
 
-    from workflow_rl.cage2.attackers import Asleep
+    from workflow_rl.cage.red_program import Asleep
     from workflow_rl.cage2.compiled.batched_simulator import CompiledEnvs
     from workflow_rl.cage2.compiled.description import tables_of
     from workflow_rl.cage2.compiled.red_simulator import RedSimulator

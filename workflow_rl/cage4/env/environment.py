@@ -13,8 +13,8 @@ from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.cage.attackers import Roster, label_of
 from workflow_rl.cage.environment import AgainstReds
+from workflow_rl.cage.red_program import ASLEEP
 from workflow_rl.cage4.agent.views import ACTION_SETS, SLEEP, ViewRows, views_layout
-from workflow_rl.cage4.attackers import ASLEEP
 from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, cyborg_checkout
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.team_envs import CompiledNetworks, Networks, SerialNetworks, TeamEnvs

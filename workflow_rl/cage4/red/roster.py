@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.cage.attackers import Attacker, AttackerError, Roster, places_of
-from workflow_rl.cage4.attackers import ProgramReds, red_program
+from workflow_rl.cage4.attackers import PythonReds, red_program
 from workflow_rl.cage4.red.library import LIBRARY
 from workflow_rl.cage4.red.red_api import FIRST_KNOWN, RED_TEAM, red_layout
 from workflow_rl.cage4.red.scripted import Chosen
@@ -27,7 +27,7 @@ _OF_TEAM_SEEDS = 7
 
 
 class RedTeam(Protocol):
-    """What plays the red team in many envs: a `TeamPolicy`, or `ProgramReds`."""
+    """What plays the red team in many envs: a `TeamPolicy`, or `PythonReds`."""
 
     def reset(self, seed: int, env: int = 0) -> None:
         """Begin an episode in an env."""
@@ -45,7 +45,7 @@ def found_reds(attacker: Attacker) -> RedTeam:
     if attacker.is_path:
         return load_reds(attacker.name)
     red_program(attacker)
-    return ProgramReds(attacker)
+    return PythonReds(attacker)
 
 
 def load_reds(name: str) -> TeamPolicy:

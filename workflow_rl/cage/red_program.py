@@ -1,0 +1,57 @@
+"""What an attacker that is written in Python is, in all challenges."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+
+class RedProgram(Protocol):
+    """Red in one env, episode after episode."""
+
+    def begin(self, random: random.Random) -> None:
+        """Begin an episode.
+
+        random: the episode's own generator. An attacker that draws from nothing else plays the same
+        episode for the same seed.
+        """
+
+    def act(self, seen: Any) -> int | str:
+        """Return the next action: an index into `seen.action_names`, or one of these names.
+
+        seen: what Red has observed, see `attackers` of each challenge.
+        """
+
+
+class Asleep:
+    """`SleepAgent`."""
+
+    def begin(self, random: random.Random) -> None:
+        pass
+
+    def act(self, seen: Any) -> str:
+        return "Sleep"
+
+
+ASLEEP = f"{__name__}:Asleep"
+
+
+@functools.cache
+def indices_of(action_names: tuple[str, ...]) -> Mapping[str, int]:
+    """Return the index of each name."""
+    return {name: index for index, name in enumerate(action_names)}
+
+
+def action_index(action: Any, action_names: tuple[str, ...], who: str = "Red") -> int:
+    """Return the index of an attacker's action. who: acts, for the message. Raises ValueError."""
+    index = indices_of(action_names).get(action, action) if isinstance(action, str) else action
+    if isinstance(index, int | np.integer) and 0 <= index < len(action_names):
+        return int(index)
+    raise ValueError(
+        f"{who}'s action={action!r}: it is no index from 0 to {len(action_names) - 1}, and no name "
+        "in seen.action_names"
+    )

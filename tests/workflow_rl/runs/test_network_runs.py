@@ -18,9 +18,10 @@ from tests.tiny_runs import run, same_weights
 from workflow_rl import api
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.errors import ObservationError, UserError
+from workflow_rl.runs.agent_from_checkpoint import restored_agent
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.make_agent import make_agent, restored_agent
+from workflow_rl.runs.make_agent import make_agent
 
 pytestmark = pytest.mark.system
 

@@ -20,9 +20,10 @@ from workflow_rl.agents.mbpo.agent import MBPOAgent
 from workflow_rl.agents.mbpo.config import MBPOConfig
 from workflow_rl.agents.policies.further_distributions import SquashedGaussian
 from workflow_rl.runs import replay_files
+from workflow_rl.runs.agent_from_checkpoint import load_memory
 from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.learner import load_memory, make_agent
+from workflow_rl.runs.learner import make_agent
 from workflow_rl.runs.training_state import TrainingState
 
 

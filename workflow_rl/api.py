@@ -156,7 +156,7 @@ def record(
     Args:
         agent: a run's folder, a checkpoint or policy file, the name of a released or scripted
             agent; or a function of an observation that returns an action, or a class: see
-            `environments.function_actor`.
+            `teaching.function_actor`.
         file: the .npz file to write: see docs/reference/episodes.md. It may replace a file of
             episodes, and no other. Or "minari:ID", a new dataset of Minari's.
         episodes: number of episodes.

@@ -36,7 +36,7 @@ from tests.strangers.watch import CANARY, watched
 from workflow_rl.agents.user_modules import imported
 from workflow_rl.collection import try_in_worker
 from workflow_rl.commands.main import main, places
-from workflow_rl.environments.facts import Tell
+from workflow_rl.environments.environment import Tell
 
 pytestmark = pytest.mark.system
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.collection import try_in_worker
+from workflow_rl.environments.environment import Tell
 from workflow_rl.environments.episode import EpisodeSpec
-from workflow_rl.environments.facts import Tell
 from workflow_rl.errors import ConfigError
 from workflow_rl.life import alive
 

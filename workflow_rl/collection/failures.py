@@ -48,11 +48,10 @@ class WorkerError(RuntimeError):
         command: Command,
         exitcode: int | None,
         reason: str,
-        fault: Fault | None = None,
         place: str | None = None,
     ) -> None:
         self.exitcode = exitcode
-        self.fault = fault
+        self.fault: Fault | None = None
         where = place or f"exit code: {_describe(exitcode)}"
         super().__init__(f"{worker} {reason} during '{command.value}' ({where})")
 

@@ -16,8 +16,7 @@ from workflow_rl.collection.failures import TooManyFailuresError, WorkerError
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.messages import Command
 from workflow_rl.collection.worker_process import is_worker
-from workflow_rl.environments.environment import ENV, Environment
-from workflow_rl.environments.facts import Facts, Separate, Tell
+from workflow_rl.environments.environment import ENV, Environment, Facts, Separate, Tell
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.errors import ConfigError
 

@@ -1,7 +1,7 @@
 """What an environment is, and how one is made of what a user names.
 
 In: an id or `module:name`, with arguments. Out: an `Environment`: spaces, and batches of envs whose
-observations are flat rows. Guests, such as CAGE-2, bring environments of their own.
+observations are flat rows. Guests bring environments of their own.
 
 Begin with `environment.py` (what a run needs), `source.py` (who makes it) and `env_batch.py` (what
 collection steps). `gymnasium_env.py`, `making.py` and `flat_env.py` adapt Gymnasium's environments,
@@ -18,12 +18,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    # These modules import Gymnasium, which an error in the options does without.
-    if name == "BatchedEnv":
-        from workflow_rl.environments.batched_env import BatchedEnv
-
-        return BatchedEnv
-    if name in ("BatchedTeamEnv", "TeamStep"):
+    if name in ("BatchedEnv", "BatchedTeamEnv", "TeamStep"):
+        # It imports Gymnasium, which an error in the options does without.
         from workflow_rl.environments import joint_batch
 
         return getattr(joint_batch, name)

@@ -17,9 +17,8 @@ from gymnasium import spaces
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.action_mask import mask_in, require_no_other_mask
 from workflow_rl.environments.env_batch import Env
-from workflow_rl.environments.environment import ENV
+from workflow_rl.environments.environment import ENV, Separate, Tell
 from workflow_rl.environments.episode import episode_spec
-from workflow_rl.environments.facts import Separate, Tell
 from workflow_rl.environments.flat_env import FlatEnv, sampled
 from workflow_rl.environments.making import naming, required_env
 from workflow_rl.errors import ConfigError

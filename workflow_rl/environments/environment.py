@@ -1,15 +1,20 @@
-"""What a run needs of an environment. `source` makes one."""
+"""What a run needs of an environment. `source` makes one.
+
+A process learns the facts of a user's environment from the worker that has made it: plain data.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from workflow_rl.terminal import in_short
 
 if TYPE_CHECKING:
+    from gymnasium import spaces
+
     from workflow_rl.agents.policies.numpy_policy import Actor
     from workflow_rl.agents.spaces import Spaces
     from workflow_rl.environments.env_batch import EnvBatch
@@ -95,6 +100,28 @@ class Environment(Protocol):
     def actor_on_observations(self, actor: Actor) -> Actor:
         """Wrap an actor that was trained on transformed observations or actions, so that it plays
         the raw environment."""
+
+
+Tell: TypeAlias = "Callable[..., object]"
+"""Sends what it is called with, one answer after another."""
+
+
+class Facts(NamedTuple):
+    """What an environment declares. observation, action: its spaces, without classes of the user's.
+    team: of a ParallelEnv, the spaces of observations by agent. masks_from: what masks of actions
+    are read from, in words; "" without. left_out: entries of observations that are not shown, since
+    their spaces are not supported."""
+
+    spaces: Spaces
+    observation: spaces.Space[Any]
+    action: spaces.Space[Any]
+    team: Mapping[str, spaces.Space[Any]] | None
+    masks_from: str = ""
+    left_out: tuple[str, ...] = ()
+
+
+class Separate(NamedTuple):
+    """Each env needs a random state of its own: see `PrivateRandom`."""
 
 
 def described(environment: Environment, without: Collection[str] = ()) -> str:

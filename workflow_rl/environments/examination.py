@@ -17,8 +17,8 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.action_mask import MaskingEnv, mask_in
 from workflow_rl.environments.determinism import CheckedEnv, first_difference, settled
+from workflow_rl.environments.environment import Tell
 from workflow_rl.environments.episode import episode_spec
-from workflow_rl.environments.facts import Tell
 from workflow_rl.environments.flat_env import KnownEntries, sampled
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.simulator import Elsewhere
@@ -123,14 +123,12 @@ def _hear_gymnasium(environment: GymnasiumEnvironment, tell: Tell) -> None:
             env.close()
     # What Gymnasium says of a team is about the space that joins its agents, not about theirs.
     for warning in caught if environment.spaces().team is None else ():
+        message = str(warning.message)
         # A wrapper that changes rewards has to be checked as it is.
-        if "env.unwrapped" not in str(warning.message):
-            tell(Line(f"gymnasium     warns: {_plain(str(warning.message))}"))
+        if "env.unwrapped" not in message:
+            plain = message.replace("\x1b[33m", "").replace("\x1b[0m", "")
+            tell(Line(f"gymnasium     warns: {plain.removeprefix('WARN: ').strip()}"))
     tell(Line("gymnasium     ok"))
-
-
-def _plain(message: str) -> str:
-    return message.replace("\x1b[33m", "").replace("\x1b[0m", "").removeprefix("WARN: ").strip()
 
 
 def _is_fine_when_played(

@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +17,7 @@ import gymnasium
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.user_modules import imported, in_one_line, refuse_a_file
-from workflow_rl.environments.environment import ENV, SETTINGS
-from workflow_rl.environments.facts import Facts, Tell
+from workflow_rl.environments.environment import ENV, SETTINGS, Facts, Tell
 from workflow_rl.environments.named_by_file import TRUST_IT, Gated, is_plain, refused, texts_in
 from workflow_rl.errors import ConfigError
 
@@ -104,15 +102,6 @@ class GymnasiumEnvironment(Gated):
                     f"{name}={value!r:.100}, which may name a file or a module: {TRUST_IT}",
                 )
 
-    def played_by(self, python: str) -> GymnasiumEnvironment:
-        """Return the environment with another interpreter, which the user names. "" is this
-        one."""
-        here = dataclasses.replace(self, python="")
-        with suppress(ConfigError):
-            here.require_named()
-            here = dataclasses.replace(here, named_by_file=False)
-        return dataclasses.replace(here, python=python)
-
     @property
     def steps_together(self) -> bool:
         """Whether one call steps all environments of a worker: see `BatchedEnv`.
@@ -161,8 +150,7 @@ class GymnasiumEnvironment(Gated):
         return single_env(self, options)
 
     def actor_on_observations(self, actor: Actor) -> Actor:
-        """Return the actor: observations and actions are not transformed."""
-        return actor
+        return actor  # Observations and actions are not transformed.
 
     def _make_envs(self, n_envs: int) -> EnvBatch:
         from workflow_rl.environments.making import several_envs

@@ -1,13 +1,16 @@
-"""What newer versions of Gymnasium have, for all versions since 0.28."""
+"""What newer versions of Gymnasium have, for all since 0.28, and its spaces of plain values."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+
+from workflow_rl.environments.simulator_process import decode
 
 if TYPE_CHECKING or hasattr(gymnasium.vector, "AutoresetMode"):
     from gymnasium.vector import AutoresetMode as AutoresetMode
@@ -45,3 +48,38 @@ def attribute_of(env: Any, name: str, default: Any = None) -> Any:
             break
         env = env.env
     return getattr(env, name, default)
+
+
+class UnknownSpace(spaces.Space[Any]):
+    """A space of a kind that is not supported, which has its text alone."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def space_from(told: Sequence[Any]) -> spaces.Space[Any]:
+    """Return the space that `simulator_process.as_plain` has described."""
+    kind, *parts = told
+    match kind:
+        case "Box":
+            low, high = map(decode, parts[:2])
+            return spaces.Box(low, high, dtype=parts[2])
+        case "Discrete":
+            return spaces.Discrete(parts[0], start=parts[1])
+        case "MultiBinary":
+            return spaces.MultiBinary(parts[0])
+        case "MultiDiscrete":
+            return MultiDiscrete(decode(parts[0]), dtype=parts[2], start=decode(parts[1]))
+        case "Tuple":
+            return spaces.Tuple([space_from(part) for part in parts[0]])
+        case "Dict":
+            return spaces.Dict(parts_from(parts[0]))
+    return UnknownSpace(parts[0])
+
+
+def parts_from(told: Sequence[Any]) -> list[tuple[Any, spaces.Space[Any]]]:
+    return [(decode(name), space_from(part)) for name, part in told]

@@ -55,11 +55,6 @@ def require_names(agents: Sequence[Any]) -> None:
         )
 
 
-def is_parallel(env: object) -> bool:
-    """Return whether an environment has the interface of PettingZoo's ParallelEnv."""
-    return hasattr(env, "possible_agents")
-
-
 def joint_spaces(
     observed: Mapping[str, spaces.Box],
     actions: Mapping[str, spaces.Space[Any]],

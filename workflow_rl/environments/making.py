@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +34,7 @@ from workflow_rl.environments.action_mask import (
 )
 from workflow_rl.environments.batched_env import COMPANY, BatchedEnv, BatchedEnvs, OneOfBatch
 from workflow_rl.environments.env_batch import Env, EnvBatch, SerialEnvs
-from workflow_rl.environments.environment import ENV
-from workflow_rl.environments.facts import Facts, plain_facts
+from workflow_rl.environments.environment import ENV, Facts
 from workflow_rl.environments.flat_env import (
     FlatEnv,
     distribution_over,
@@ -43,10 +42,10 @@ from workflow_rl.environments.flat_env import (
     is_old,
     with_known_entries,
 )
-from workflow_rl.environments.gymnasium_versions import attribute_of
+from workflow_rl.environments.gymnasium_versions import attribute_of, space_from
 from workflow_rl.environments.joint_batch import BatchedTeamEnv, JointBatch
-from workflow_rl.environments.joint_env import JointEnv, is_parallel
-from workflow_rl.environments.simulator_process import RandomState
+from workflow_rl.environments.joint_env import JointEnv
+from workflow_rl.environments.simulator_process import RandomState, as_plain
 from workflow_rl.errors import ConfigError, ObservationError
 
 if TYPE_CHECKING:
@@ -75,7 +74,8 @@ def single_env(environment: GymnasiumEnvironment, options: Mapping[str, Any]) ->
         return OneOfBatch(_batch(make, COMPANY, args))
     else:
         env = make(**args)
-        env = JointEnv(env, environment.masks) if is_parallel(env) else env
+        if hasattr(env, "possible_agents"):  # A ParallelEnv of PettingZoo's.
+            env = JointEnv(env, environment.masks)
     if isinstance(env, JointEnv):
         return env
     env = with_known_entries(env) if environment.ignore_unknown else env
@@ -107,40 +107,36 @@ def _batch(factory: Callable[..., Any], n_envs: int, args: Mapping[str, Any]) ->
 def declared_facts(environment: GymnasiumEnvironment) -> Facts:
     # A wrapper would hide what a team or a batch declares.
     env = required_env(dataclasses.replace(environment, private_random=False))
-    with naming(environment, env):
-        try:
-            masks_from = mask_source(env) if environment.masks else ""
-            masked = bool(masks_from)
-            shown = env.observation_space
-            shown = without_mask(shown) if masked else shown
-            observed, hidden = flat_space(without_privileged(shown)), privileged_space(shown)
-            privileged = 0 if hidden is None else math.prod(flat_space(hidden).shape)
-            distribution = distribution_over(env.action_space)
-            bits = observed.dtype == np.uint8 and bool(observed.high.max() <= 1)
-            obs_dim = math.prod(observed.shape)
-            joint = env.envs if isinstance(env, OneOfBatch) else env
-            team = joint.layout if isinstance(joint, JointEnv | JointBatch) else None
-            team = team and dataclasses.replace(team, masked=masked)
-            bounds = None
-            if isinstance(acts := env.action_space, spaces.Box):
-                bounds = tuple(acts.low.ravel().tolist()), tuple(acts.high.ravel().tolist())
-            entities = None if team else _entities_of(env, obs_dim, distribution.n_outputs)
-            images = None if team else images_of(without_privileged(shown))
-            declared = team, entities, privileged, images
-            return Facts(
-                Spaces(obs_dim, distribution, bounds, bits, masked, *declared),
-                plain_facts(env.observation_space),
-                plain_facts(env.action_space),
-                _observed_by_agent(env.env) if isinstance(env, JointEnv) else None,
-                masks_from,
-                attribute_of(env, "left_out", ()),
-            )
-        finally:
-            env.close()
-
-
-def _observed_by_agent(team: Any) -> dict[str, spaces.Space[Any]]:
-    return {agent: plain_facts(team.observation_space(agent)) for agent in team.possible_agents}
+    with naming(environment, env), closing(env):
+        masks_from = mask_source(env) if environment.masks else ""
+        masked = bool(masks_from)
+        shown = without_mask(env.observation_space) if masked else env.observation_space
+        observed, hidden = flat_space(without_privileged(shown)), privileged_space(shown)
+        privileged = 0 if hidden is None else math.prod(flat_space(hidden).shape)
+        distribution = distribution_over(env.action_space)
+        bits = observed.dtype == np.uint8 and bool(observed.high.max() <= 1)
+        obs_dim = math.prod(observed.shape)
+        joint = env.envs if isinstance(env, OneOfBatch) else env
+        team = joint.layout if isinstance(joint, JointEnv | JointBatch) else None
+        team = team and dataclasses.replace(team, masked=masked)
+        bounds = None
+        if isinstance(acts := env.action_space, spaces.Box):
+            bounds = tuple(acts.low.ravel().tolist()), tuple(acts.high.ravel().tolist())
+        entities = None if team else _entities_of(env, obs_dim, distribution.n_outputs)
+        images = None if team else images_of(without_privileged(shown))
+        declared = team, entities, privileged, images
+        by_agent = None
+        if isinstance(env, JointEnv):
+            of_agent = env.env.observation_space
+            by_agent = {name: plain_facts(of_agent(name)) for name in env.env.possible_agents}
+        return Facts(
+            Spaces(obs_dim, distribution, bounds, bits, masked, *declared),
+            plain_facts(env.observation_space),
+            plain_facts(env.action_space),
+            by_agent,
+            masks_from,
+            attribute_of(env, "left_out", ()),
+        )
 
 
 @contextmanager
@@ -220,6 +216,17 @@ def _where_it_may_be(env_id: str, error: Exception) -> str:
     if hasattr(sys.modules[module], name):
         return ""  # The name was found. The environment itself misses another one.
     return f". Nor does {module} define {name}{name_meant(sys.modules[module], name) or '.'}"
+
+
+def plain_facts(space: spaces.Space[Any]) -> spaces.Space[Any]:
+    """Return a space of Gymnasium's own class that equals one of a supported kind.
+
+    Raises ConfigError for entries that are named by objects.
+    """
+    try:
+        return space_from(as_plain(space))
+    except TypeError as error:
+        raise ConfigError(ENV, f"its space names entries: {error}") from None
 
 
 _LEAST_GREY = 8

@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import os
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,8 @@ from gymnasium import spaces
 from workflow_rl.agents.policies.team_policy import TeamParameters, load_policy_or_team
 from workflow_rl.environments.action_mask import begun, mask_in
 from workflow_rl.environments.agent_player import Team
-from workflow_rl.environments.challenge import NOTHING, Side
-from workflow_rl.environments.environment import ENV, Environment
+from workflow_rl.environments.challenge import NOTHING
+from workflow_rl.environments.environment import ENV
 from workflow_rl.environments.flat_env import sampled, stepped
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.joint_env import JointEnv, is_busy, is_idle
@@ -217,30 +216,3 @@ def _policies_in(file: str, written: int) -> TeamParameters:
     if not isinstance(team, TeamParameters):
         raise ValueError("it holds no team")
     return team
-
-
-def sides_of(environment: Environment, rules: str) -> dict[str, Side]:
-    """Return the two sides of a ParallelEnv, by name.
-
-    rules: which agents are which side, such as "chaser_*=chasers,*=runner"; the first rule that
-    fits an agent's name counts. An agent that no rule fits is a side of its own name. The first
-    side is that of the first agent. Raises ConfigError.
-    """
-    layout = environment.spaces().team
-    if not isinstance(environment, GymnasiumEnvironment) or layout is None:
-        raise ConfigError(ENV, f"{environment.env_id} has no sides: one agent plays")
-    parsed = [rule.strip().split("=") for rule in filter(None, rules.split(","))]
-    if wrong := [rule for rule in parsed if len(rule) != 2 or not all(rule)]:
-        raise ConfigError("sides", f"{'='.join(wrong[0])!r} is not agent=side")
-    named: dict[str, list[str]] = {}
-    for agent in layout.agents:
-        fitting = (side for pattern, side in parsed if fnmatchcase(agent, pattern))
-        named.setdefault(next(fitting, agent), []).append(agent)
-    if len(named) != 2:
-        told = f"{environment.env_id} would have the sides {', '.join(named)}"
-        raise ConfigError("sides", f"{told}: say which agents are which of two sides")
-    whole = {"env": environment.env_id, "env_args": dict(environment.args)}
-    return {
-        name: Side(f"{__name__}:OneSide", {**whole, "side": ",".join(of)}, OPPONENTS, (RANDOM,))
-        for name, of in named.items()
-    }

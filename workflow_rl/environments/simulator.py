@@ -18,7 +18,6 @@ from multiprocessing import parent_process
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
-from gymnasium import spaces
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.environments import simulator_process
@@ -26,7 +25,7 @@ from workflow_rl.environments.action_mask import METHODS
 from workflow_rl.environments.env_batch import Env, Obs, SerialEnvs, StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.flat_env import FlatEnv, Unflatten, unflattener
-from workflow_rl.environments.gymnasium_versions import MultiDiscrete
+from workflow_rl.environments.gymnasium_versions import parts_from, space_from
 from workflow_rl.environments.joint_env import JointEnv
 from workflow_rl.environments.simulator_process import PROTOCOL, Messages, decode, encode
 from workflow_rl.errors import ConfigError, ElsewhereError, ObservationError
@@ -219,13 +218,6 @@ class Interpreter:
         raise ElsewhereError(f"{self._python} ended, with exit code {code}", "", "")
 
 
-def _simulator(python: str) -> Interpreter:
-    running: dict[str, Interpreter] = vars(_running)
-    if python not in running:
-        running[python] = Interpreter(python)
-    return running[python]
-
-
 def made_there(environment: GymnasiumEnvironment, options: Mapping[str, Any]) -> Env:
     """Return an environment that plays in `environment.python`. options: further arguments."""
     try:
@@ -238,7 +230,10 @@ def made_there(environment: GymnasiumEnvironment, options: Mapping[str, Any]) ->
             f"{environment.python} cannot be given the function itself: name it, such as "
             'env="module:function"',
         )
-    simulator = _simulator(environment.python)
+    running: dict[str, Interpreter] = vars(_running)
+    if environment.python not in running:
+        running[environment.python] = Interpreter(environment.python)
+    simulator = running[environment.python]
     made = environment.env_id, args, environment.private_random
     number, told = simulator.make(METHODS, *made)
     if "agents" in told:
@@ -291,8 +286,8 @@ class SimulatorEnv(Elsewhere, gymnasium.Env[Any, Any]):
     def __init__(self, simulator: Interpreter, number: int, told: Mapping[str, Any]) -> None:
         super().__init__(simulator, number, told)
         self._attributes = {*told["attributes"]}
-        self.observation_space = _space(told["observation"])
-        self.action_space = _space(told["action"])
+        self.observation_space = space_from(told["observation"])
+        self.action_space = space_from(told["action"])
         self.render_mode = told["render_mode"]
         self.metadata = {"render_modes": [self.render_mode], "render_fps": told["render_fps"]}
 
@@ -320,10 +315,10 @@ class _Team(Elsewhere):
         self.shared_reward = told["shared_reward"]
         self.agents: list[str] = []
         self._state: Any = None
-        self.observation_space = dict(_parts(told["observation"][1])).__getitem__
-        self.action_space = dict(_parts(told["action"][1])).__getitem__
+        self.observation_space = dict(parts_from(told["observation"][1])).__getitem__
+        self.action_space = dict(parts_from(told["action"][1])).__getitem__
         if told["state"] is not None:
-            self.state_space = _space(told["state"])
+            self.state_space = space_from(told["state"])
 
     def _answer(self, call: str, *args: Any) -> Any:
         answer, self.agents, self._state = super()._answer(call, *args)
@@ -363,38 +358,3 @@ def _as_handed(env: Any) -> Unflatten:
     if not isinstance(env, JointEnv):
         return unflatten
     return lambda action: env.handed(unflatten(action))
-
-
-class UnknownSpace(spaces.Space[Any]):
-    """A space of a kind that is not supported, which has its text alone."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self._text = text
-
-    def __repr__(self) -> str:
-        return self._text
-
-
-def _space(told: Sequence[Any]) -> spaces.Space[Any]:
-    """Return the space that `simulator_process` has described."""
-    kind, *parts = told
-    match kind:
-        case "Box":
-            low, high = map(decode, parts[:2])
-            return spaces.Box(low, high, dtype=parts[2])
-        case "Discrete":
-            return spaces.Discrete(parts[0], start=parts[1])
-        case "MultiBinary":
-            return spaces.MultiBinary(parts[0])
-        case "MultiDiscrete":
-            return MultiDiscrete(decode(parts[0]), dtype=parts[2], start=decode(parts[1]))
-        case "Tuple":
-            return spaces.Tuple([_space(part) for part in parts[0]])
-        case "Dict":
-            return spaces.Dict(_parts(parts[0]))
-    return UnknownSpace(parts[0])
-
-
-def _parts(told: Sequence[Any]) -> list[tuple[Any, spaces.Space[Any]]]:
-    return [(decode(name), _space(part)) for name, part in told]

@@ -220,7 +220,7 @@ class _Env:
         }
 
     def _space_of(self, name: str) -> Any:
-        return _space(getattr(self._env, name))
+        return as_plain(getattr(self._env, name))
 
     def reset(self, seed: Any, options: Any) -> Any:
         if self._random is not None:
@@ -286,12 +286,12 @@ class _Team(_Env):
             **super().describe(names),
             "agents": encode(list(self._env.possible_agents)),
             "shared_reward": bool(getattr(self._env, "shared_reward", False)),
-            "state": None if state is None else _space(state),
+            "state": None if state is None else as_plain(state),
         }
 
     def _space_of(self, name: str) -> Any:
         of = getattr(self._env, name)
-        return "Dict", [(encode(agent), _space(of(agent))) for agent in self._env.possible_agents]
+        return "Dict", [(encode(agent), as_plain(of(agent))) for agent in self._env.possible_agents]
 
     def _begun(self, answer: Any) -> Any:
         return self._told(answer, 2)
@@ -390,7 +390,7 @@ def _made(env_id: str, args: Mapping[str, Any]) -> Any:
     raise first
 
 
-def _space(space: Any) -> Any:
+def as_plain(space: Any) -> Any:
     """Return a space as plain values: its kind, and what makes one of this kind."""
     kinds = [kind.__name__ for kind in type(space).__mro__]
     if "Box" in kinds:
@@ -404,9 +404,9 @@ def _space(space: Any) -> Any:
         start = np.asarray(getattr(space, "start", np.zeros_like(nvec)))
         return "MultiDiscrete", encode(nvec), encode(start), np.dtype(space.dtype).str
     if "Tuple" in kinds:
-        return "Tuple", [_space(part) for part in space.spaces]
+        return "Tuple", [as_plain(part) for part in space.spaces]
     if "Dict" in kinds:
-        return "Dict", [(encode(name), _space(part)) for name, part in space.spaces.items()]
+        return "Dict", [(encode(name), as_plain(part)) for name, part in space.spaces.items()]
     return "other", repr(space)
 
 

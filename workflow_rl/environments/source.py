@@ -157,13 +157,19 @@ def played_by(environment: Environment, python: str | None) -> Environment:
     "" is this one. Raises ConfigError for an environment that takes none."""
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
-    if isinstance(environment, GymnasiumEnvironment):
-        return environment if python is None else environment.played_by(python)
-    if python:
-        raise ConfigError(
-            "env_python", f"{environment.env_id} plays in this interpreter: leave it out"
-        )
-    return environment
+    if not isinstance(environment, GymnasiumEnvironment):
+        if python:
+            raise ConfigError(
+                "env_python", f"{environment.env_id} plays in this interpreter: leave it out"
+            )
+        return environment
+    if python is None:
+        return environment
+    here = dataclasses.replace(environment, python="")
+    with suppress(ConfigError):
+        require_named(here)
+        here = dataclasses.replace(here, named_by_file=False)
+    return dataclasses.replace(here, python=python)
 
 
 def _checked(guest: Guest, args: Mapping[str, Any], named_by_file: bool) -> Settings:

@@ -36,7 +36,7 @@ from workflow_rl.terminal import fitting
 from workflow_rl.text_table import text_table
 
 if TYPE_CHECKING:
-    from workflow_rl.environments.facts import Tell
+    from workflow_rl.environments.environment import Tell
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
 _log = logging.getLogger(__name__)

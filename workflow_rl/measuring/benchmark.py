@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from workflow_rl.collection.pool import AnyPool
     from workflow_rl.collection.rollout import Collector
     from workflow_rl.environments.env_batch import EnvBatch, Obs, StepAnswers
-    from workflow_rl.environments.facts import Tell
+    from workflow_rl.environments.environment import Tell
 
 
 STEPS = "steps"

@@ -8,7 +8,6 @@ from typing import Any
 
 from workflow_rl.collection import try_in_worker
 from workflow_rl.collection.failures import TooManyFailuresError
-from workflow_rl.environments.function_actor import actor_of, spaces_of
 from workflow_rl.environments.source import default_env, fields_of, guests, played_by
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.config import TrainConfig
@@ -23,6 +22,7 @@ from workflow_rl.teaching.episode_files import (
     require_replaceable,
     write_episodes,
 )
+from workflow_rl.teaching.function_actor import actor_of, spaces_of
 from workflow_rl.teaching.teachers import Teacher
 
 FEWEST_ENVS = 8

@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,10 @@ from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.collection import try_in_worker
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.environments.challenge import NOTHING, Side
-from workflow_rl.environments.environment import Environment
+from workflow_rl.environments.environment import ENV, Environment
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.environments.one_team_of_two import sides_of, text_of_weights
+from workflow_rl.environments.one_team_of_two import OPPONENTS, RANDOM, OneSide, text_of_weights
 from workflow_rl.environments.source import guests, make_environment
 from workflow_rl.errors import ConfigError, UserError, message_of
 from workflow_rl.evaluation.evaluate import play_with_progress
@@ -79,6 +80,34 @@ def sides_in(config: TrainConfig, rules: str) -> Mapping[str, Side]:
     if not sides:
         raise ConfigError("env", f"{config.env} has one side alone to play")
     return sides
+
+
+def sides_of(environment: Environment, rules: str) -> dict[str, Side]:
+    """Return the two sides of a ParallelEnv, by name.
+
+    rules: which agents are which side, such as "chaser_*=chasers,*=runner"; the first rule that
+    fits an agent's name counts. An agent that no rule fits is a side of its own name. The first
+    side is that of the first agent. Raises ConfigError.
+    """
+    layout = environment.spaces().team
+    if not isinstance(environment, GymnasiumEnvironment) or layout is None:
+        raise ConfigError(ENV, f"{environment.env_id} has no sides: one agent plays")
+    parsed = [rule.strip().split("=") for rule in filter(None, rules.split(","))]
+    if wrong := [rule for rule in parsed if len(rule) != 2 or not all(rule)]:
+        raise ConfigError("sides", f"{'='.join(wrong[0])!r} is not agent=side")
+    named: dict[str, list[str]] = {}
+    for agent in layout.agents:
+        fitting = (side for pattern, side in parsed if fnmatchcase(agent, pattern))
+        named.setdefault(next(fitting, agent), []).append(agent)
+    if len(named) != 2:
+        told = f"{environment.env_id} would have the sides {', '.join(named)}"
+        raise ConfigError("sides", f"{told}: say which agents are which of two sides")
+    whole = {"env": environment.env_id, "env_args": dict(environment.args)}
+    one_side = f"{OneSide.__module__}:{OneSide.__name__}"
+    return {
+        name: Side(one_side, {**whole, "side": ",".join(of)}, OPPONENTS, (RANDOM,))
+        for name, of in named.items()
+    }
 
 
 def against(config: TrainConfig, side: Side, opponents: Mapping[str, float]) -> TrainConfig:

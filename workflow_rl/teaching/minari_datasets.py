@@ -26,10 +26,10 @@ from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.action_mask import inner_spaces
 from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.flat_env import FlatEnv, distribution_over, unflattener
-from workflow_rl.environments.function_actor import as_sampled
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import remove_own
+from workflow_rl.teaching.function_actor import as_sampled
 
 
 def library() -> Any:

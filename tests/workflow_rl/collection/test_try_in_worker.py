@@ -23,10 +23,10 @@ from tests.tiny_runs import same_weights
 from workflow_rl import TrainConfig, evaluate, load_agent, train
 from workflow_rl.collection import try_in_worker
 from workflow_rl.commands.main import main
-from workflow_rl.environments.facts import plain_facts
 from workflow_rl.environments.flat_env import flattener
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.gymnasium_versions import MultiDiscrete
+from workflow_rl.environments.making import plain_facts
 from workflow_rl.errors import ConfigError
 
 SETTINGS: dict[str, Any] = {
@@ -202,16 +202,25 @@ class Name(enum.StrEnum):
     SEEN = "seen"
 
 
+class Thing(enum.Enum):
+    SEEN = 1
+
+
 class Naming(Harmless):
-    observation_space = spaces.Dict({Name.SEEN: Harmless.observation_space})
+    def __init__(self, name: Any) -> None:
+        self.name, self.observation_space = name, spaces.Dict({name: Harmless.observation_space})
 
     def _show(self) -> Any:
-        return {Name.SEEN: super()._show()}
+        return {self.name: super()._show()}
 
 
 def test_entries_are_named_by_plain_text() -> None:
-    with pytest.raises(ConfigError, match=r"an entry named <Name.SEEN: 'seen'>"):
-        try_in_worker.learn_facts(GymnasiumEnvironment("naming", {}, Naming))
+    environment = GymnasiumEnvironment("naming", {"name": Name.SEEN}, Naming)
+    assert try_in_worker.learn_facts(environment, plays=True) is None
+    assert isinstance(environment.facts.observation, spaces.Dict)
+    assert [*map(type, environment.facts.observation.spaces)] == [str]
+    with pytest.raises(ConfigError, match="an object of type Thing cannot cross"):
+        try_in_worker.learn_facts(GymnasiumEnvironment("naming", {"name": Thing.SEEN}, Naming))
 
 
 def test_what_cannot_be_sent_is_named() -> None:

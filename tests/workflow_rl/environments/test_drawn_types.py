@@ -19,9 +19,9 @@ from workflow_rl.collection.player import play_episodes
 from workflow_rl.collection.rollout import what_is_not_finite
 from workflow_rl.environments.env_batch import EpisodeError
 from workflow_rl.environments.episode import episode_spec
-from workflow_rl.environments.function_actor import actor_of, as_sampled
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.errors import ConfigError, ElsewhereError, ObservationError
+from workflow_rl.teaching.function_actor import actor_of, as_sampled
 
 HERE = ("Single", "Together", "InTurn", "AtOnce", "Many", "ManyTeams")
 ELSEWHERE = ("Single", "Together", "InTurn", "AtOnce")

@@ -14,12 +14,10 @@ from tests.tiny_teams import ShiftEnv
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.agents.policies.team_policy import TeamParameters
-from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.joint_env import JointEnv
 from workflow_rl.environments.one_team_of_two import (
     OneSide,
     SomeAgents,
-    sides_of,
     text_of_weights,
     weights_of,
 )
@@ -145,21 +143,6 @@ def test_agents_that_play_at_random_know_masks_and_turns():
         one = OneSide(env, side)
         assert [str(played(one, n)) for n in range(9)] == [str(played(one, n)) for n in range(9)]
         assert begun(one, seed=1)[0].keys() <= {side}
-
-
-def test_sides_are_two():
-    kuhn = GymnasiumEnvironment(KUHN)
-    assert list(sides_of(kuhn, "")) == ["first", "second"]
-    sides = sides_of(GymnasiumEnvironment("tests.tiny_teams:Doors"), "chief=boss,*=guards")
-    assert {name: side.args["side"] for name, side in sides.items()} == {
-        "guards": "north,south",
-        "boss": "chief",
-    }
-    for rules, message in (("", "north, south, chief"), ("*", "agent=side"), ("*=all", "all")):
-        with pytest.raises(ConfigError, match=message):
-            sides_of(GymnasiumEnvironment("tests.tiny_teams:Doors"), rules)
-    with pytest.raises(ConfigError, match="one agent"):
-        sides_of(GymnasiumEnvironment("CartPole-v1"), "")
 
 
 def test_what_does_not_fit_is_told(tmp_path):

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from workflow_rl.agents.policies.team_policy import load_policy_or_team
 from workflow_rl.commands.main import main
+from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.one_team_of_two import weights_of
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.config import TrainConfig
@@ -429,3 +430,18 @@ def test_an_agent_that_cannot_be_attacked_leaves_no_folder(
     assert result.exit_code == 2, result.output
     assert f"Error: {agent} cannot be attacked: " in result.output
     assert [path.name for path in tmp_path.iterdir()] == ["text.npz"]
+
+
+def test_sides_are_two():
+    kuhn = GymnasiumEnvironment("examples.small_games:Kuhn")
+    assert list(duel.sides_of(kuhn, "")) == ["first", "second"]
+    sides = duel.sides_of(GymnasiumEnvironment("tests.tiny_teams:Doors"), "chief=boss,*=guards")
+    assert {name: side.args["side"] for name, side in sides.items()} == {
+        "guards": "north,south",
+        "boss": "chief",
+    }
+    for rules, message in (("", "north, south, chief"), ("*", "agent=side"), ("*=all", "all")):
+        with pytest.raises(ConfigError, match=message):
+            duel.sides_of(GymnasiumEnvironment("tests.tiny_teams:Doors"), rules)
+    with pytest.raises(ConfigError, match="one agent"):
+        duel.sides_of(GymnasiumEnvironment("CartPole-v1"), "")

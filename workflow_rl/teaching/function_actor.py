@@ -9,9 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from workflow_rl.agents.policies.distributions import (
-    Choice,
-)
+from workflow_rl.agents.policies.distributions import Choice
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.team import ACTS, TeamLayout
 from workflow_rl.environments.action_mask import (

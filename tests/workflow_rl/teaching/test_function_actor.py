@@ -12,8 +12,8 @@ from tests.any_envs import MaskedPuzzleEnv, NamedPuzzleEnv, PuzzleEnv, TargetEnv
 from tests.tiny_teams import ShiftEnv, Shifts
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.episode import episode_spec
-from workflow_rl.environments.function_actor import actor_of
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.teaching.function_actor import actor_of
 
 
 def returns(function: Any, factory: Any, n_episodes: int = 3, **args: Any) -> list[float]:

@@ -14,6 +14,7 @@ from workflow_rl.collection.env_positions import EnvPosition
 from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.environments.episode import EpisodeSpec
+from workflow_rl.errors import ObservationError
 
 
 class Rollout(NamedTuple):
@@ -224,3 +225,11 @@ class Collector(Protocol):
 
     def unroll(self, actor: Actor, times: int = 1) -> Rollout:
         """Unroll every env so many times, from where it is."""
+
+
+def finite(rollout: Rollout) -> Rollout:
+    """Return the rollout. Raises ObservationError, naming the first episode and step."""
+    problem = what_is_not_finite(rollout.trajectories)
+    if problem is not None:
+        raise ObservationError(f"{problem}: nothing was learned from it", rollout.trajectories)
+    return rollout

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from workflow_rl.agents.policies.numpy_policy import Policy
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.env_positions import EnvPosition, first_positions
-from workflow_rl.collection.rollout import Collector, Following, Rollout, what_is_not_finite
+from workflow_rl.collection.rollout import Collector, Following, Rollout, finite
 from workflow_rl.collection.schedule import (
     BegunBatch,
     CollectorThread,
@@ -17,7 +17,6 @@ from workflow_rl.collection.schedule import (
     Share,
 )
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
-from workflow_rl.errors import ObservationError
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.training_state import TrainingState
 
@@ -126,11 +125,3 @@ def _play_batch(
 
 def _specs_of(config: TrainConfig, share: Share) -> list[EpisodeSpec]:
     return episode_specs(config, range(share.first_episode, share.end))
-
-
-def finite(rollout: Rollout) -> Rollout:
-    """Return the rollout. Raises ObservationError, naming the first episode and step."""
-    problem = what_is_not_finite(rollout.trajectories)
-    if problem is not None:
-        raise ObservationError(f"{problem}: nothing was learned from it", rollout.trajectories)
-    return rollout

@@ -11,11 +11,10 @@ from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.assignments import EpisodeAssignments, UnrollAssignments
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.free_running import Batches, Newest
-from workflow_rl.collection.rollout import Rollout, in_order
+from workflow_rl.collection.rollout import Rollout, finite, in_order
 from workflow_rl.collection.schedule import NextShare, PlayBatch
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.make_schedule import finite
 from workflow_rl.runs.training_state import TrainingState
 
 

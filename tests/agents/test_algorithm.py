@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from pydantic import Field
 
+from examples import own_algorithm
+from tests.agents.examples import episode_of
 from workflow_rl import plug_ins
 from workflow_rl.agents import algorithm as algorithms
-from workflow_rl.agents.algorithm import Algorithm, LearningAgent
-from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import Categorical
-from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
-from workflow_rl.agents.policy_from_checkpoint import require_distribution
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.ppo.algorithm import PPO
 from workflow_rl.agents.ppo.config import PPOConfig
-from workflow_rl.agents.ppo.minibatches import stack_obs
-from workflow_rl.agents.settings import Count, NetworkSettings, Positive, Settings
+from workflow_rl.agents.settings import Count, Positive
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.errors import ConfigError
@@ -29,72 +27,12 @@ from workflow_rl.errors import ConfigError
 SPACES = Spaces(2, Categorical(2))
 
 
-class ReinforceConfig(NetworkSettings):
+class ReinforceConfig(own_algorithm.Config):
     passes: Count = Field(default=1, description="Gradient steps an update.")
 
 
-class ReinforceMetrics(NamedTuple):
-    policy_loss: float
-
-
-class ReinforceAgent(LearningAgent):
-    """Williams 1992, without a baseline. The critic learns nothing."""
-
-    def __init__(self, config: ReinforceConfig, spaces: Spaces, seed: int) -> None:
-        self.config = config
-        self.seed = seed
-        self.policy_version = 0
-        self.distribution = spaces.distribution
-        self.network = ActorCritic(
-            spaces.obs_dim, spaces.distribution, config.hidden_sizes, config.activation, seed
-        )
-        self.optimizer = torch.optim.SGD(self.network.actor.parameters(), lr=config.learning_rate)
-
-    def policy_parameters(self) -> PolicyParameters:
-        return self.network.policy_parameters()
-
-    def update(self, trajectories: Sequence[Trajectory], progress: float) -> ReinforceMetrics:
-        obs = torch.from_numpy(stack_obs(trajectories)[0].astype(np.float32))
-        action = torch.from_numpy(np.concatenate([t.action for t in trajectories]))
-        to_go = np.concatenate([t.reward[::-1].cumsum()[::-1] for t in trajectories])
-        for _ in range(self.config.passes):
-            log_prob, _ = self.distribution.log_prob_and_entropy(
-                self.network.actor(obs), None, None, action
-            )
-            loss = -(torch.from_numpy(to_go) * log_prob).mean()
-            self.optimizer.zero_grad()
-            loss.backward()
-            self.optimizer.step()
-        self.policy_version += 1
-        return ReinforceMetrics(loss.item())
-
-    def state_dict(self) -> dict[str, Any]:
-        return {
-            "network": {name: one.clone() for name, one in self.network.state_dict().items()},
-            "distribution": self.distribution.to_plain(),
-            "policy_version": self.policy_version,
-            "seed": self.seed,
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.load_policy(state)
-        self.policy_version, self.seed = state["policy_version"], state["seed"]
-
-    def load_policy(self, state: Mapping[str, Any]) -> None:
-        require_distribution(state, self.distribution)
-        self.network.load_state_dict(state["network"])
-
-
-class Reinforce(Algorithm):
-    name = "reinforce"
+class Reinforce(own_algorithm.Reinforce):
     settings = ReinforceConfig
-    metrics = ReinforceMetrics._fields
-
-    def make(
-        self, settings: Settings, spaces: Spaces, seed: int, device: str, threads: int
-    ) -> LearningAgent:
-        assert isinstance(settings, ReinforceConfig)
-        return ReinforceAgent(settings, spaces, seed)
 
 
 REINFORCE = Reinforce()
@@ -130,13 +68,7 @@ def played(policy: NumpyPolicy, number: int) -> Trajectory:
     obs = np.eye(2, dtype=np.uint8)[np.arange(11) % 2]
     acted = [policy.act(one) for one in obs[:-1]]
     action, log_prob = (np.concatenate(column) for column in zip(*acted, strict=True))
-    reward = action.astype(np.float64)
-    version = policy.policy_version
-    return Trajectory(number, "", version, obs[:-1], action, log_prob, reward, obs[-1], False, True)
-
-
-class Reinforce(type(REINFORCE)):  # type: ignore[misc]
-    """A class in the place of an algorithm."""
+    return episode_of(obs, action, action, log_prob, episode=number)
 
 
 NONE = object()
@@ -162,7 +94,7 @@ def test_an_algorithm_of_somebody_else_learns() -> None:
     algorithms.register(REINFORCE)
     assert "reinforce" in algorithms.names()
     algorithm = algorithms.find("reinforce")
-    settings = algorithm.settings_for({"learning_rate": 0.5, "minibatch_size": 7}, {"passes": 5})
+    settings = algorithm.settings_for({"learning_rate": 0.02, "minibatch_size": 7}, {"passes": 5})
     agent = algorithm.make(settings, SPACES, seed=1, device="cpu", threads=1)
     returns = []
     for update in range(3):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.agents.examples import episode_of
 from workflow_rl.agents.replay import ReplayBuffer, Transitions, joined_transitions, transitions_of
-from workflow_rl.agents.trajectory import Trajectory
 
 
 def numbered(first: int, count: int) -> Transitions:
@@ -17,25 +17,14 @@ def numbered(first: int, count: int) -> Transitions:
     return Transitions(n[:, None].astype(np.int64), n, n.astype(float), n[:, None] + 1, n % 2 == 0)
 
 
-def trajectory(obs: list[int], terminated: bool) -> Trajectory:
-    rows = np.array(obs, np.uint8)[:, None]
-    length = len(rows) - 1
-    return Trajectory(
-        episode=0,
-        variant="",
-        policy_version=0,
-        obs=rows[:-1],
-        action=np.arange(length),
-        log_prob=np.zeros(length, np.float32),
-        reward=np.arange(length) + 0.5,
-        last_obs=rows[-1],
-        terminated=terminated,
-        truncated=not terminated,
-    )
-
-
 def test_steps_of_trajectories() -> None:
-    steps = transitions_of([trajectory([3, 4, 5], True), trajectory([7, 8], False)])
+    first, second = np.array([[3], [4], [5]], np.uint8), np.array([[7], [8]], np.uint8)
+    steps = transitions_of(
+        [
+            episode_of(first, [0, 1], [0.5, 1.5], terminated=True),
+            episode_of(second, [0], [0.5]),
+        ]
+    )
 
     assert steps.obs[:, 0].tolist() == [3, 4, 7]
     assert steps.next_obs[:, 0].tolist() == [4, 5, 8]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.agents.examples import episode_of
 from workflow_rl.agents.policy_from_checkpoint import learner_state
-from workflow_rl.agents.ppo.advantages import lambda_estimates
 from workflow_rl.agents.ppo.running_statistics import ReturnScale
 from workflow_rl.agents.team import (
     ABSENT,
@@ -30,12 +30,8 @@ LAYOUT = TeamLayout(("a", "b"), (1, 1), (2, 2))
 def joint(status: list[tuple[int, int]], reward: list[float]) -> Trajectory:
     """A joint trajectory; the observations count the steps, from 0, and for b from 10."""
     rows = np.array([(t, 10 + t, *now) for t, now in enumerate(status)], np.float32)
-    n = len(reward)
-    action = np.arange(2 * n).reshape(n, 2)
-    log_prob = -action.astype(np.float32)
-    return Trajectory(
-        7, "", 0, rows[:-1], action, log_prob, np.array(reward), rows[-1], False, True
-    )
+    action = np.arange(2 * len(reward)).reshape(len(reward), 2)
+    return episode_of(rows, action, reward, -action.astype(np.float32), episode=7)
 
 
 def test_steps_without_a_decision_join_the_decision_before() -> None:
@@ -85,22 +81,6 @@ def test_agents_of_one_policy_see_which_of_them_they_are() -> None:
     whole = joint([(ACTS, ACTS), (ACTS, ACTS)], [1.0])
     seen = [own.obs.tolist() for _, own in split(whole, LAYOUT, {"both": (0, 1)}, 1.0)]
     assert seen == [[[0, 1, 0]], [[10, 0, 1]]]
-
-
-def test_the_value_after_a_decision_is_discounted_by_its_duration() -> None:
-    reward, value = np.array([1.0, 2.0]), np.array([3.0, 4.0])
-    advantage = lambda_estimates(reward, value, 8.0, 0.5 ** np.array([2, 1]), 1.0)[0]
-    last = 2 + 0.5 * 8 - 4
-    assert advantage.tolist() == [1 + 0.25 * 4 - 3 + 0.25 * last, last]
-
-
-def test_vtrace_discounts_by_durations() -> None:
-    reward, value, ratio = np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.array([0.5, 2.0])
-    advantage, target = lambda_estimates(reward, value, 8.0, 0.5 ** np.array([2, 1]), 1.0, ratio)
-    last = 2 + 0.5 * 8 - 4
-    first = 1 + 0.25 * 4 - 3 + 0.25 * last
-    assert advantage.tolist() == [first, last]
-    assert target.tolist() == [3 + 0.5 * first, 4 + last]
 
 
 def test_the_scale_of_returns_knows_durations() -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,12 +12,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from tests.agents.examples import episode_of
 from tests.tiny_runs import all_of, plain
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.agents.mbpo.agent import NO_FIT, MBPOAgent
 from workflow_rl.agents.mbpo.config import MBPOConfig
 from workflow_rl.agents.policies.distributions import Categorical
-from workflow_rl.agents.policies.further_distributions import DiagonalGaussian
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
@@ -52,18 +54,8 @@ def corridor(policy: NumpyPolicy, number: int, length: int = 10) -> Trajectory:
         rewards.append(float(action and obs[-1][0]))
         actions.append(action)
         obs.append(obs[-1][::-1].copy() if action else obs[-1])
-    return Trajectory(
-        number,
-        "",
-        policy.policy_version,
-        np.stack(obs[:-1]),
-        np.array(actions),
-        np.zeros(length, np.float32),
-        np.array(rewards),
-        obs[-1],
-        False,
-        True,
-    )
+    version = policy.policy_version
+    return episode_of(np.stack(obs), actions, rewards, episode=number, policy_version=version)
 
 
 def played(one: MBPOAgent, first: int, count: int = 4) -> list[Trajectory]:
@@ -72,20 +64,8 @@ def played(one: MBPOAgent, first: int, count: int = 4) -> list[Trajectory]:
 
 
 def seeing(obs: NDArray[Any], rewards: Sequence[float] = ()) -> Trajectory:
-    """An episode with these observations, of which the last one follows the last step."""
     length = len(obs) - 1
-    return Trajectory(
-        0,
-        "",
-        0,
-        obs[:-1],
-        np.arange(length) % 2,
-        np.zeros(length, np.float32),
-        np.array(rewards or range(length), np.float64),
-        obs[-1],
-        False,
-        True,
-    )
+    return episode_of(obs, np.arange(length) % 2, rewards or range(length))
 
 
 def take_all(one: MBPOAgent, other: MBPOAgent, state: dict[str, Any] | None = None) -> None:
@@ -109,14 +89,6 @@ def test_it_learns_from_real_and_imagined_steps() -> None:
     assert metrics.real_steps == 320
     assert metrics.imagined_steps > 320
     assert metrics.model_reward_error < 0.2
-
-
-def test_two_agents_given_the_same_end_alike() -> None:
-    one, other = agent(), agent()
-    for update in range(3):
-        rollout = played(one, 4 * update)
-        assert one.update(rollout, 0.5) == other.update(rollout, 0.5)
-    assert all_of(one) == all_of(other)
 
 
 def test_a_loaded_agent_goes_on_alike() -> None:
@@ -186,16 +158,6 @@ def test_models_are_fitted_once_in_so_many_real_steps() -> None:
     assert len(one.imagined) == 5
 
 
-@pytest.mark.parametrize("terminated", [np.full(40, 1.5, np.float32), np.ones(40, bool)])
-def test_ends_of_imagined_steps_are_probabilities(terminated: Any) -> None:
-    one, other = agent(), agent()
-    one.update(played(one, 0), 0.0)
-    other.load_state_dict(one.state_dict())
-    other.memory()["imagined"].load(40, one.imagined)
-    with pytest.raises(ValueError, match="another environment"):
-        other.memory()["imagined"].load(40, [one.imagined[0]._replace(terminated=terminated)])
-
-
 def test_numbers_are_no_bits_because_the_first_ones_are_0_and_1() -> None:
     one = agent(bits=False)
     for highest in (1, 200):
@@ -213,74 +175,64 @@ def test_without_imagined_steps_there_is_no_model() -> None:
     assert math.isnan(metrics.model_obs_loss)
 
 
+def gradient_steps_of(one: MBPOAgent, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that grows: the name of each gradient step."""
+    order: list[str] = []
+    for name in ("critics", "policy", "value"):
+        method = getattr(one.learner, f"learn_{name}")
+        monkeypatch.setattr(
+            one.learner,
+            f"learn_{name}",
+            lambda *given, f=method, n=name: order.append(n) or f(*given),
+        )
+    return order
+
+
 @pytest.mark.parametrize("policy_every", [1, 3])
 def test_which_gradient_steps_are_of_the_policy_and_of_the_networks_critic(
     policy_every: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = agent(imagined_share=0.0, policy_every=policy_every)
-    order: list[str] = []
-    for name in ("learn_critics", "learn_policy", "learn_value"):
-        method = getattr(one.learner, name)
-        monkeypatch.setattr(
-            one.learner, name, lambda *given, f=method, n=name: order.append(n) or f(*given)
-        )
+    order = gradient_steps_of(one, monkeypatch)
     one.update(played(one, 0), 0.0)
     expected = []
     for n in range(20):
-        expected += ["learn_critics"]
-        expected += ["learn_policy"] * (n % policy_every == 0)
-        expected += ["learn_value"] * (n % 4 == 0)
+        expected += ["critics"]
+        expected += ["policy"] * (n % policy_every == 0)
+        expected += ["value"] * (n % 4 == 0)
     assert order == expected
-
-
-def steps_of_the_policy(one: MBPOAgent, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that grows: the gradient steps of the critics before each of the policy."""
-    critics: list[None] = []
-    policies: list[int] = []
-    learner, learn_critics = one.learner, one.learner.learn_critics
-    learn_policy = one.learner.learn_policy
-    monkeypatch.setattr(
-        learner, "learn_critics", lambda *given: critics.append(None) or learn_critics(*given)
-    )
-    monkeypatch.setattr(
-        learner,
-        "learn_policy",
-        lambda *given: policies.append(len(critics)) or learn_policy(*given),
-    )
-    return policies
 
 
 def test_policy_every_counts_over_short_updates_and_a_resume(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings = {"imagined_share": 0.0, "policy_every": 3, "gradient_steps": 0.05}  # 2 an update.
-    one = agent(**settings)
-    of_policy = steps_of_the_policy(one, monkeypatch)
+    one, other = agent(**settings), agent(**settings)
+    order = gradient_steps_of(one, monkeypatch)
     for n in range(2):
         assert math.isfinite(one.update(played(one, n), 0.0).policy_loss)
-    assert of_policy == [1, 4]
-    other = agent(**settings)
+    assert [name for name in order if name != "value"] == [
+        *("critics", "policy", "critics", "critics", "critics", "policy")
+    ]
     other.load_state_dict(one.state_dict())
     other.replay.add(one.replay.steps)
-    of_policy = steps_of_the_policy(other, monkeypatch)
+    order = gradient_steps_of(other, monkeypatch)
     losses = [other.update(played(other, n), 0.0).policy_loss for n in (2, 3)]
-    assert of_policy == [3]
+    assert [name for name in order if name != "value"] == [
+        *("critics", "critics", "critics", "policy", "critics")
+    ]
     assert [math.isnan(loss) for loss in losses] == [True, False]
 
 
 @pytest.mark.parametrize("imagined_share", [0.0, 0.5])
-def test_nothing_is_learned_before_the_warm_up(imagined_share: float) -> None:
+def test_nothing_is_learned_before_the_last_step_of_the_warm_up(imagined_share: float) -> None:
     one = agent(warm_up_steps=41, imagined_share=imagined_share)
     before = plain(one.state_dict()["network"])
     metrics = one.update(played(one, 0), 0.0)
     assert (metrics.gradient_steps, metrics.imagined_steps) == (0, 0)
     assert plain(one.state_dict()["network"]) == before
-    assert one.update(played(one, 4), 0.0).gradient_steps == 20
-
-
-def test_the_warm_up_ends_with_its_last_step() -> None:
-    one = agent(warm_up_steps=40)
-    assert one.update(played(one, 0), 0.0).gradient_steps == 20
+    for warm in (one, agent(warm_up_steps=40, imagined_share=imagined_share)):
+        assert warm.update(played(warm, 4), 0.0).gradient_steps == 20
 
 
 @pytest.mark.parametrize(("gradient_steps", "expected"), [(0.33, 33), (0.25, 25), (1.01, 101)])
@@ -306,45 +258,43 @@ def test_a_loaded_agent_has_the_same_fraction_of_a_gradient_step_left() -> None:
         assert steps == [1, 0]
 
 
-@pytest.mark.parametrize("left", [0.6, math.nan, 1e300])
-def test_more_than_a_fraction_of_a_gradient_step_is_refused(left: float) -> None:
-    with pytest.raises(ValueError, match="fraction"):
-        agent().load_state_dict({**agent().state_dict(), "gradient_steps_left": left})
-
-
 def test_losses_that_are_no_numbers_end_it() -> None:
-    one = agent(imagined_share=0.0)
+    one, modelling = agent(imagined_share=0.0), agent()
     rollout = played(one, 0)
     rollout[0].reward[0] = np.inf
     with pytest.raises(DivergedError, match="losses"):
         one.update(rollout, 0.0)
-
-
-def test_a_model_whose_losses_are_no_numbers_ends_it() -> None:
-    one = agent()
-    one.update(played(one, 0), 0.0)
-    assert one.dynamics is not None
-    one.dynamics.optimizers[0].mean[...] = np.nan
+    modelling.update(played(modelling, 0), 0.0)
+    assert modelling.dynamics is not None
+    modelling.dynamics.optimizers[0].mean[...] = np.nan
     with pytest.raises(DivergedError, match="model"):
-        one.update(played(one, 4), 0.0)
+        modelling.update(played(modelling, 4), 0.0)
+
+
+COUNTS = ("policy_version", "seed", "imagined_steps", "modelled_steps")
+N_STEPS = "learner/optimizers/actor/n_steps"
 
 
 @pytest.mark.parametrize(
-    ("part", "name", "value"),
+    ("path", "value", "words"),
     [
-        ("learner", "critics", {"0.weight": torch.zeros(2)}),
-        ("learner", "critics", torch.full((418,), math.nan)),
-        ("learner", "log_temperature", torch.full((1,), 1000.0)),
-        ("dynamics", "elites", [math.inf]),
-        ("dynamics", "next_obs", torch.zeros(3)),
+        ("learner/critics", {"0.weight": torch.zeros(2)}, None),
+        ("learner/critics", torch.full((418,), math.nan), None),
+        ("learner/log_temperature", torch.full((1,), 1000.0), None),
+        ("dynamics/elites", [math.inf], None),
+        ("dynamics/next_obs", torch.zeros(3), None),
+        *((name, odd, f"its {name} is") for name in COUNTS for odd in (-1, 2.0, None, "3", 2**63)),
+        *((N_STEPS, odd, "number of gradient steps") for odd in (-1, 10**400, 2.0, math.inf)),
+        *(("gradient_steps_left", odd, "fraction") for odd in (0.6, math.nan, 1e300)),
     ],
 )
-def test_a_state_that_does_not_fit_is_refused(part: str, name: str, value: Any) -> None:
+def test_a_state_that_does_not_fit_is_refused(path: str, value: Any, words: str | None) -> None:
     one = agent()
     one.update(played(one, 0), 0.0)
     state = one.state_dict()
-    state[part][name] = value
-    with pytest.raises((ValueError, OverflowError)):
+    *folders, name = path.split("/")
+    functools.reduce(operator.getitem, folders, state)[name] = value
+    with pytest.raises((ValueError, OverflowError), match=words):
         agent().load_state_dict(state)
 
 
@@ -367,20 +317,14 @@ def test_steps_that_do_not_fit_are_refused(name: str, values: Any) -> None:
         agent().memory()["real"].load(40, [one.replay.steps._replace(**{name: values})])
 
 
-@pytest.mark.parametrize("name", ["policy_version", "seed", "imagined_steps", "modelled_steps"])
-@pytest.mark.parametrize("odd", [-1, 2.0, None, "3", 2**63])
-def test_counts_that_there_cannot_be(name: str, odd: Any) -> None:
-    with pytest.raises(ValueError, match=f"its {name} is"):
-        agent().load_state_dict({**agent().state_dict(), name: odd})
-
-
-@pytest.mark.parametrize("n_steps", [-1, 10**400, 2.0, math.inf])
-def test_numbers_of_gradient_steps_that_there_cannot_be(n_steps: Any) -> None:
-    one = agent()
-    state = one.state_dict()
-    state["learner"]["optimizers"]["actor"]["n_steps"] = n_steps
-    with pytest.raises(ValueError, match="number of gradient steps"):
-        one.load_state_dict(state)
+@pytest.mark.parametrize("terminated", [np.full(40, 1.5, np.float32), np.ones(40, bool)])
+def test_ends_of_imagined_steps_are_probabilities(terminated: Any) -> None:
+    one, other = agent(), agent()
+    one.update(played(one, 0), 0.0)
+    other.load_state_dict(one.state_dict())
+    other.memory()["imagined"].load(40, one.imagined)
+    with pytest.raises(ValueError, match="another environment"):
+        other.memory()["imagined"].load(40, [one.imagined[0]._replace(terminated=terminated)])
 
 
 def test_it_takes_the_weights_of_an_agent_that_learned_by_ppo() -> None:
@@ -391,8 +335,3 @@ def test_it_takes_the_weights_of_an_agent_that_learned_by_ppo() -> None:
     assert plain(one.state_dict()["network"]) == plain(ppo.state_dict()["network"])
     with pytest.raises(ValueError, match="actions"):
         one.load_policy(PPOAgent(ppo_config, Spaces(2, Categorical(3)), seed=3).state_dict())
-
-
-def test_other_actions_are_refused() -> None:
-    with pytest.raises(ValueError, match="learns"):
-        MBPOAgent(MBPO, 2, DiagonalGaussian(2), False, 0)

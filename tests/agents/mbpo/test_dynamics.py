@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -243,22 +242,6 @@ def test_a_member_goes_back_to_when_it_predicted_best(monkeypatch: pytest.Monkey
     np.testing.assert_allclose(np.sum(now, axis=0), sums.min(axis=0), rtol=2e-3)
     assert fit.obs_loss == pytest.approx(now[0][one.elites].mean(), rel=1e-6)
     assert one.elites == np.argsort(np.sum(now, axis=0))[: len(one.elites)].tolist()
-
-
-def test_a_loaded_model_goes_on_alike() -> None:
-    steps = flipping(300)
-    one, other = model(True, Categorical(2), 2), model(True, Categorical(2), 2)
-    one.fit(steps, np.random.default_rng(0))
-    other.load_state_dict(copy.deepcopy(one.state_dict()))
-
-    fits = [dynamics.fit(steps, np.random.default_rng(1)) for dynamics in (one, other)]
-    steps_ahead = [
-        dynamics.imagine(steps.obs, steps.action, np.random.default_rng(2))[0]
-        for dynamics in (one, other)
-    ]
-    assert fits[0] == fits[1]
-    for ours, theirs in zip(*steps_ahead, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize(

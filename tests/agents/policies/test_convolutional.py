@@ -11,26 +11,20 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.agents.examples import episode_of, same_networks
+from tests.agents.policies.layouts import ATARI, GRID, TWO, bytes_of
 from workflow_rl.agents.policies.convolutional import CNN, Image, ImageLayout, image_layout_of
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.network import Layers
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.policies.policy_file import load_policy, save_policy
 from workflow_rl.agents.policies.torch_actor import TorchActor
-from workflow_rl.agents.policy_from_checkpoint import saved_critic, saved_policy
 from workflow_rl.agents.ppo import minibatches
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.errors import UserError
-
-GRID = ImageLayout(147, [Image(0, 7, 7, 3, False, 255.0)])
-TWO = ImageLayout(
-    3 + 5 * 6 * 2 + 4 * 4 + 1,
-    [Image(3, 5, 6, 2, True, 255.0), Image(63, 4, 4, 1, False, 1.0)],
-)
-ATARI = ImageLayout(84 * 84 * 4, [Image(0, 84, 84, 4, True, 255.0)])
 
 
 def network_of(layout: ImageLayout, **args: Any) -> CNN:
@@ -44,52 +38,11 @@ def agent_of(layout: ImageLayout, **settings: Any) -> PPOAgent:
     return PPOAgent(config, Spaces(layout.n_inputs, Categorical(3), images=layout), 1)
 
 
-def bytes_of(layout: ImageLayout, n: int = 5) -> Any:
-    return np.random.default_rng(0).integers(0, 256, (n, layout.n_inputs)).astype(np.uint8)
-
-
 def episode(layout: ImageLayout, dtype: Any = np.uint8) -> Trajectory:
     chance, obs = np.random.default_rng(1), bytes_of(layout, 21).astype(dtype)
     log_prob = np.full(20, -np.log(3), np.float32)
-    reward = chance.normal(size=20)
-    return Trajectory(
-        0, "", 0, obs[:-1], chance.integers(3, size=20), log_prob, reward, obs[-1], True, False
-    )
-
-
-@pytest.mark.parametrize(
-    ("layout", "args"),
-    [
-        (GRID, {}),
-        (TWO, {}),
-        (ATARI, {}),
-        (TWO, {"convolutions": [[3, 3, 1], [2, 2, 2]]}),
-        (ImageLayout(27, [Image(0, 3, 3, 3, False, 1.0)]), {}),
-    ],
-)
-def test_the_views_agree_and_a_row_has_the_same_bits_in_any_company(
-    layout: ImageLayout, args: dict[str, Any]
-) -> None:
-    network = network_of(layout, **args)
-    module = network.module(1.0, torch.Generator().manual_seed(3))
-    layers = network.layers(module.state_dict())
-    assert network.knows(module.state_dict())
-    assert network.fits(layers)
-    assert CNN.of_layers(layers, "tanh", **args, layout=network.layout) == network
-    obs = bytes_of(layout)
-    outputs = network.forward(layers, obs.astype(np.float32))
-    with torch.no_grad():
-        shown = module(torch.from_numpy(obs))
-        assert torch.equal(shown, module(torch.from_numpy(obs).float()))
-    np.testing.assert_allclose(outputs, shown, atol=2e-5)
-    for n in range(5):
-        alone = network.forward(layers, obs[n : n + 1].astype(np.float32))
-        np.testing.assert_array_equal(alone[0], outputs[n])
-    again = network.layers(
-        {name: torch.from_numpy(array) for name, array in network.state(layers).items()}
-    )
-    for one, other in zip((*layers.weights, *layers.biases), (*again[0], *again[1]), strict=True):
-        np.testing.assert_array_equal(one, other)
+    reward, action = chance.normal(size=20), chance.integers(3, size=20)
+    return episode_of(obs, action, reward, log_prob, terminated=True)
 
 
 def test_a_convolution_by_hand() -> None:
@@ -208,9 +161,8 @@ def test_bytes_stay_bytes_until_the_network_and_give_the_same_weights() -> None:
     assert agents[0]._on_device(bytes_of(GRID)).dtype == torch.uint8
     for agent, dtype in zip(agents, (np.uint8, np.float32), strict=True):
         agent.update([episode(GRID, dtype)], 0.0)
-    one, other = (agent.network.state_dict() for agent in agents)
     # Rows that may repeat come in another order.
-    assert all(torch.allclose(one[name], other[name], atol=1e-5) for name in one)
+    assert same_networks(*agents, atol=1e-5)
 
 
 def test_many_images_are_valued_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,28 +170,11 @@ def test_many_images_are_valued_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     whole.update([episode(ATARI)], 0.0)
     monkeypatch.setattr(minibatches, "MOST_NUMBERS", 5 * ATARI.n_inputs)
     parts.update([episode(ATARI)], 0.0)
-    one, other = (agent.network.state_dict() for agent in (whole, parts))
-    assert all(torch.allclose(one[name], other[name], atol=1e-5) for name in one)
+    assert same_networks(whole, parts, atol=1e-5)
 
 
-@pytest.mark.parametrize("shared_trunk", [True, False])
-def test_a_saved_agent_goes_on_and_is_read_without_torch(shared_trunk: bool) -> None:
-    agent, other = (agent_of(TWO, shared_trunk=shared_trunk) for _ in range(2))
-    agent.update([episode(TWO)], 0.0)
-    state = agent.state_dict()
-    other.load_state_dict(state)
-    for learner in (agent, other):
-        learner.update([episode(TWO)], 0.5)
-    one, two = (learner.network.state_dict() for learner in (agent, other))
-    assert all(torch.equal(one[name], two[name]) for name in one)
-    state, obs = agent.state_dict(), bytes_of(TWO)
-    outputs = NumpyPolicy(saved_policy(agent.config, state)).outputs(obs)
-    np.testing.assert_array_equal(outputs, NumpyPolicy(agent.policy_parameters()).outputs(obs))
-    value = NumpyPolicy(saved_critic(agent.config, state)).outputs(obs)
-    with torch.no_grad():
-        np.testing.assert_allclose(
-            value[:, 0], agent.network.values(torch.from_numpy(obs)), atol=1e-5
-        )
+def test_an_agent_that_learned_on_other_images_is_refused() -> None:
+    state = agent_of(TWO).state_dict()
     with pytest.raises(ValueError, match="its images are others"):
         agent_of(GRID).load_state_dict(state)
     with pytest.raises(ValueError, match="it learned on images of 2 channels x 5 x 6"):

@@ -1,3 +1,5 @@
+"""Distributions over actions: acting, log-probabilities, entropies, masks and divergences."""
+
 from __future__ import annotations
 
 import json
@@ -14,7 +16,8 @@ from workflow_rl.agents.policies.distributions import (
     Categorical,
     Distribution,
     Prepared,
-    categorical_entropy,
+    masked,
+    torch_masked,
 )
 from workflow_rl.agents.policies.further_distributions import (
     DiagonalGaussian,
@@ -23,6 +26,9 @@ from workflow_rl.agents.policies.further_distributions import (
     SquashedGaussian,
     from_plain,
 )
+from workflow_rl.agents.policies.mlp import MLP
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from workflow_rl.agents.policies.torch_actor import TorchActor
 
 DISTRIBUTIONS: list[Distribution] = [
     Categorical(5),
@@ -120,23 +126,6 @@ def test_the_first_of_equally_likely_choices_is_the_mode() -> None:
     assert np.exp(log_prob) == pytest.approx([20.085537 / (2 * 20.085537 + 2.718282 + 1)])
 
 
-@pytest.mark.parametrize(
-    ("distribution", "n_outputs", "n_draws"),
-    [
-        (Categorical(7), 7, 1),
-        (MultiCategorical([2, 3, 4]), 9, 3),
-        (MultiCategorical([5]), 5, 1),
-        (DiagonalGaussian(1), 1, 2),
-        (DiagonalGaussian(2), 2, 2),
-        (DiagonalGaussian(3), 3, 4),
-        (Mixed((Categorical(7), DiagonalGaussian(3))), 10, 5),
-        (SQUASHED, 6, 4),
-    ],
-)
-def test_outputs_and_draws(distribution: Distribution, n_outputs: int, n_draws: int) -> None:
-    assert (distribution.n_outputs, distribution.n_draws) == (n_outputs, n_draws)
-
-
 def test_a_gaussian_by_hand() -> None:
     # Mean 1, deviation 2: 4 is 1.5 deviations off, and -1.5^2/2 - ln 2 - ln(2 pi)/2 = -2.737086.
     # Mean -2, deviation 1/2: -2 is the mean itself, and ln 2 - ln(2 pi)/2 = -0.225791.
@@ -152,15 +141,19 @@ def test_a_gaussian_by_hand() -> None:
 
 
 def test_a_gaussian_draw_by_hand() -> None:
-    # sqrt(-2 ln(1 - u)) is 1 for u = 1 - e^-1/2; a quarter turn makes (0, 1) of (1, 0).
-    outputs = np.array([[1, -2]] * 2, np.float32)
-    log_std = np.log(np.array([2, 0.5], np.float32))
-    gaussian = DiagonalGaussian(2)
-    radius_1 = 1 - math.exp(-0.5)
-    uniforms = np.array([[radius_1, 0.0], [radius_1, 0.25]])
+    # sqrt(-2 ln(1 - u)) is 1 for u = 1 - e^-1/2, and 2 for u = 1 - e^-2; a quarter turn makes
+    # (0, 1) of (1, 0). The radii stand before the angles; three numbers take two of each, and the
+    # cosines stand before the sines.
+    outputs = np.array([[1, -2, 0]] * 2, np.float32)
+    log_std = np.log(np.array([2, 0.5, 1], np.float32))
+    gaussian = DiagonalGaussian(3)
+    radius_1, radius_2 = 1 - math.exp(-0.5), 1 - math.exp(-2)
+    uniforms = np.array([[radius_1, radius_2, 0.0, 0.0], [radius_1, radius_2, 0.25, 0.5]])
     action, log_prob = gaussian.sample(gaussian.prepare(outputs, log_std), np.arange(2), uniforms)
-    np.testing.assert_allclose(action, [[1 + 2, -2], [1, -2 + 0.5]], atol=1e-6)
-    np.testing.assert_allclose(log_prob, [-0.5 - math.log(2 * math.pi)] * 2, rtol=1e-6)
+    np.testing.assert_allclose(action, [[1 + 2, -2 + 0.5 * 2, 0], [1, -2 - 0.5 * 2, 1]], atol=1e-6)
+    squares = np.array([1 + 4, 4 + 1])
+    expected = -0.5 * squares - 1.5 * math.log(2 * math.pi)
+    np.testing.assert_allclose(log_prob, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("number", [0.0, ALMOST_1])
@@ -173,88 +166,45 @@ def test_the_most_extreme_draws_give_actions_too(distribution: Distribution, num
     assert np.isfinite(log_prob).all()
 
 
-def test_several_choices_are_their_parts_one_after_another() -> None:
-    sizes = (2, 3, 4)
-    distribution = MultiCategorical(sizes)
-    outputs, _ = example_of(distribution)
-    prepared, rows = prepared_example(distribution)
-    uniforms = uniforms_for(distribution, len(rows))
-    for name, action_and_log_prob in (
-        ("sample", distribution.sample(prepared, rows, uniforms)),
-        ("mode", distribution.mode(prepared, rows)),
-    ):
-        action, log_prob = action_and_log_prob
-        entropies = []
-        log_probs = []
-        for k, (start, end) in enumerate(((0, 2), (2, 5), (5, 9))):
-            part = Categorical(end - start)
-            own = part.prepare(outputs[:, start:end])
-            draws = [uniforms[:, k : k + 1]] if name == "sample" else []
-            own_action, own_log_prob = getattr(part, name)(own, rows, *draws)
-            assert action[:, k].tolist() == own_action.tolist()
-            log_probs.append(own_log_prob)
-            entropies.append(in_torch(part, outputs[:, start:end], own_action)[1])
-        np.testing.assert_allclose(log_prob, sum(log_probs), rtol=1e-6)
-        of_learner, entropy = in_torch(distribution, outputs, action)
-        np.testing.assert_allclose(of_learner, sum(log_probs), atol=1e-5)
-        np.testing.assert_allclose(entropy, sum(entropies), rtol=1e-5)
+@pytest.mark.parametrize(
+    ("whole", "parts"),
+    [
+        (MultiCategorical([2, 3, 4]), (Categorical(2), Categorical(3), Categorical(4))),
+        (DISTRIBUTIONS[-1], (Categorical(3), DISTRIBUTIONS[-1].parts[1], MultiCategorical([2, 3]))),
+    ],
+    ids=["choices", "choices and numbers"],
+)
+@pytest.mark.parametrize("greedy", [False, True])
+def test_several_parts_are_each_of_them_one_after_another(
+    whole: Any, parts: tuple[Distribution, ...], greedy: bool
+) -> None:
+    outputs, log_std = example_of(whole)
+    outputs[::2, 1] = -np.inf  # Ruled out.
+    rows, uniforms = np.arange(200), uniforms_for(whole, 200)
 
+    def chosen(one: Distribution, of: slice, drawn: slice) -> tuple[np.ndarray, ...]:
+        """Actions, log-probabilities twice, and entropies."""
+        own_std = None if log_std is None else log_std[of]
+        prepared = one.prepare(outputs[:, of], own_std)
+        action, log_prob = (
+            one.mode(prepared, rows) if greedy else one.sample(prepared, rows, uniforms[:, drawn])
+        )
+        return action, log_prob, *in_torch(one, outputs[:, of], action, own_std)
 
-def test_choices_and_numbers_beside_each_other_are_their_parts() -> None:
-    parts = Categorical(3), DiagonalGaussian(1, (4.0,), (2.0,)), MultiCategorical([2, 3])
-    mixed = Mixed(parts)
-    outputs, log_std = example_of(mixed)
-    assert log_std is not None
-    uniforms, rows = uniforms_for(mixed, 200), np.arange(200)
-    action, log_prob = mixed.sample(mixed.prepare(outputs, log_std), rows, uniforms)
-    assert action.shape == (200, 4)
-    own, alone = [], []
-    places = (slice(3), slice(1)), (slice(3, 4), slice(1, 3)), (slice(4, 9), slice(3, 5))
-    for n, (of, draws) in enumerate(places):
-        prepared = parts[n].prepare(outputs[:, of], log_std[of])
-        chosen, of_part = parts[n].sample(prepared, rows, uniforms[:, draws])
-        assert np.array_equal(mixed.of_part(n, action), chosen)
-        own.append(of_part)
-        alone.append(in_torch(parts[n], outputs[:, of], chosen, log_std[of])[1])
-    np.testing.assert_allclose(log_prob, sum(own), rtol=1e-6)
-    np.testing.assert_allclose(in_torch(mixed, outputs, action, log_std)[1], sum(alone), rtol=1e-5)
-
-
-def test_frequencies_of_several_choices_match_their_independent_probabilities() -> None:
-    n = 20_000
-    first, second = np.array([0.7, 0.3]), np.array([0.5, 0.2, 0.3])
-    distribution = MultiCategorical([2, 3])
-    outputs = np.log(np.concatenate([first, second]))[None].astype(np.float32)
-    uniforms = uniforms_for(distribution, n)
-    action, _ = distribution.sample(distribution.prepare(outputs), np.zeros(n, int), uniforms)
-    observed = np.bincount(action[:, 0] * 3 + action[:, 1], minlength=6)
-
-    def chi_square(probabilities: np.ndarray) -> float:
-        expected = n * probabilities.ravel()
-        return float(((observed - expected) ** 2 / expected).sum())
-
-    # The 99.9 % quantile of the chi-square distribution with 5 degrees of freedom is 20.52.
-    independent = np.outer(first, second)
-    assert chi_square(independent) < 20.52
-    assert chi_square(independent + 0.02 * np.array([[1, -1, 0], [-1, 1, 0]])) > 20.52
-
-
-def test_moments_of_gaussian_draws_match() -> None:
-    n = 20_000
-    distribution = DiagonalGaussian(3)
-    mean, std = np.array([1.0, -2.0, 0.5]), np.array([0.5, 2.0, 1.0])
-    prepared = distribution.prepare(mean[None].astype(np.float32), np.log(std).astype(np.float32))
-    action, _ = distribution.sample(prepared, np.zeros(n, int), uniforms_for(distribution, n))
-    noise = (action - mean) / std
-    # Four standard errors each.
-    assert np.abs(noise.mean(axis=0)).max() < 4 / math.sqrt(n)
-    assert np.abs(noise.var(axis=0) - 1).max() < 4 * math.sqrt(2 / n)
-    # Two of the three come from one pair of uniforms, and are independent all the same.
-    correlation = np.corrcoef(noise.T)[np.triu_indices(3, 1)]
-    assert np.abs(correlation).max() < 4 / math.sqrt(n)
-    # Bounded or uniform noise of that variance would not have this many within one deviation.
-    within_1 = (np.abs(noise) < 1).mean(axis=0)
-    assert np.abs(within_1 - 0.6827).max() < 4 * math.sqrt(0.6827 * 0.3173 / n)
+    action, *found = chosen(whole, slice(None), slice(None))
+    n_outputs = n_draws = n_numbers = 0
+    of_parts = []
+    for part in parts:
+        drawn = slice(n_draws, n_draws + part.n_draws)
+        own_action, *own = chosen(part, slice(n_outputs, n_outputs + part.n_outputs), drawn)
+        columns = own_action.reshape(200, -1)
+        of_parts.append(own)
+        assert np.array_equal(action[:, n_numbers : n_numbers + columns.shape[1]], columns)
+        n_outputs, n_draws = n_outputs + part.n_outputs, n_draws + part.n_draws
+        n_numbers += columns.shape[1]
+    assert action.shape == (200, n_numbers)
+    for figure, of_each in zip(found, zip(*of_parts, strict=True), strict=True):
+        np.testing.assert_allclose(figure, sum(of_each), rtol=1e-5, atol=1e-5)
 
 
 def test_a_squashed_gaussian_by_hand() -> None:
@@ -273,41 +223,12 @@ def test_a_squashed_gaussian_by_hand() -> None:
     assert action[0, 0] == pytest.approx(2 + 2 * math.tanh(0.75))
 
 
-def test_squashed_numbers_are_within_their_bounds_and_their_densities_add_up_to_1() -> None:
-    n = 50_000
-    one = SquashedGaussian((-3.0,), (1.0,))
-    prepared = one.prepare(np.array([[0.7, -0.2]], np.float32))
-    action, log_prob = one.sample(prepared, np.zeros(n, int), uniforms_for(one, n))
-    assert action.min() >= -3
-    assert action.max() <= 1
-    # The mean of 1 / density is the width, where the density is nowhere too small.
-    inner = (action[:, 0] > -2.5) & (action[:, 0] < 0.5)
-    assert (np.exp(-log_prob) * inner).mean() == pytest.approx(3.0, rel=0.05)
-
-
 def test_a_far_squashed_number_has_a_finite_density() -> None:
     prepared = SQUASHED.prepare(np.array([[60, -60, 0, 3, 3, -30]], np.float32))
     action, log_prob = SQUASHED.mode(prepared, np.array([0]))
     assert action.tolist() == [[1, 0, 0]]
     assert np.isfinite(log_prob).all()
     assert SQUASHED.normalised(action).tolist() == [[1, -1, 0]]
-
-
-@pytest.mark.parametrize(
-    "bounds",
-    [
-        ((), ()),
-        ((0.0,), (1.0, 2.0)),
-        ((0.0,), (math.nan,)),
-        ((0.0,), (math.inf,)),
-        ((0.0,), (1e39,)),
-        ((1.0,), (0.0,)),
-        (("a",), ("b",)),
-    ],
-)
-def test_numbers_that_are_no_bounds(bounds: Any) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011
-        from_plain(["SquashedGaussian", bounds])
 
 
 @pytest.mark.parametrize(
@@ -333,9 +254,34 @@ def test_other_kinds_and_sizes_are_unequal() -> None:
         assert [one == other for other in different] == [n == m for m in range(len(different))]
 
 
-def test_an_unknown_kind() -> None:
-    with pytest.raises(KeyError, match="Beta"):
-        from_plain(["Beta", 3])
+@pytest.mark.parametrize(
+    ("plain", "words"),
+    [
+        (["Beta", 3], "Beta"),
+        (["SquashedGaussian", ((), ())], "no bounds"),
+        (["SquashedGaussian", ((0.0,), (1.0, 2.0))], "no bounds"),
+        (["SquashedGaussian", ((0.0,), (math.nan,))], "needs finite bounds"),
+        (["SquashedGaussian", ((0.0,), (math.inf,))], "needs finite bounds"),
+        (["SquashedGaussian", ((0.0,), (1e39,))], "needs finite bounds"),
+        (["SquashedGaussian", ((1.0,), (0.0,))], "needs finite bounds"),
+        (["SquashedGaussian", (("a",), ("b",))], "could not convert"),
+        (["ScaledGaussian", [[0.0], [1.0, 1.0]]], "are no bounds"),
+        (["ScaledGaussian", [[0.0], [0.0]]], "no widths of bounds"),
+        (["ScaledGaussian", [[0.0], [-1.0]]], "no widths of bounds"),
+        (["ScaledGaussian", [[math.nan], [1.0]]], "are no bounds"),
+        (["ScaledGaussian", [[0.0], [1e39]]], "are no bounds"),
+        (["ScaledGaussian", [[], [], [0.0], []]], "are no bounds"),
+        (["ScaledGaussian", [[], [], [], [0.0]]], "are no bounds"),
+        (["ScaledGaussian", [[], [], [1.0], [0.0]]], "are no bounds"),
+        (["ScaledGaussian", [[], [], [math.nan], [1.0]]], "are no bounds"),
+        (["ScaledGaussian", [[1.0], [1.0], [0, 0], [1, 1]]], "are no bounds"),
+        (["Mixed", [["Mixed", [["Categorical", 2]]], ["Categorical", 2]]], "no choices and num"),
+        (["Mixed", [["Categorical", -1]]], "no choices and num"),
+    ],
+)
+def test_what_describes_no_distribution_is_refused(plain: Any, words: str) -> None:
+    with pytest.raises((ValueError, KeyError), match=words):
+        from_plain(plain)
 
 
 @given(
@@ -359,32 +305,6 @@ def test_an_action_that_is_ruled_out_is_never_sampled(
         assert np.isfinite(log_prob).all()
 
 
-def test_entropy_and_its_gradient_do_not_see_an_action_that_is_ruled_out() -> None:
-    def entropy_and_gradient(logits: list[float]) -> tuple[float, list[float]]:
-        leaf = torch.tensor([logits], requires_grad=True)
-        entropy = categorical_entropy(torch.log_softmax(leaf, dim=-1))
-        entropy.sum().backward()
-        assert leaf.grad is not None
-        return entropy.item(), leaf.grad[0].tolist()
-
-    entropy, gradient = entropy_and_gradient([1.0, -math.inf, 0.0])
-    # Probabilities e / (1 + e) and 1 / (1 + e): 0.731059 and 0.268941, of logarithms -0.313262 and
-    # -1.313262. The gradient is -p (ln p + H).
-    assert entropy == pytest.approx(0.582203, abs=1e-6)
-    expected = [-0.731059 * (-0.313262 + 0.582203), 0, -0.268941 * (-1.313262 + 0.582203)]
-    assert gradient == pytest.approx(expected, abs=1e-6)
-    only_one, no_gradient = entropy_and_gradient([-math.inf, 2.0, -math.inf])
-    assert (only_one, no_gradient) == (0, [0, 0, 0])
-
-
-def test_the_gradient_of_a_log_probability_is_finite_where_actions_are_ruled_out() -> None:
-    leaf = torch.tensor([[1.0, -math.inf, 0.0]], requires_grad=True)
-    log_prob, entropy = Categorical(3).log_prob_and_entropy(leaf, None, None, torch.tensor([2]))
-    (log_prob + entropy).sum().backward()
-    assert leaf.grad is not None
-    assert torch.isfinite(leaf.grad).all()
-
-
 @pytest.mark.parametrize("n_choices", [2, 8, 9, 17])
 def test_a_log_probability_does_not_depend_on_the_batch(n_choices: int) -> None:
     """NumPy adds up a single row of eight and more in another order than several."""
@@ -401,13 +321,6 @@ def test_a_log_probability_does_not_depend_on_the_batch(n_choices: int) -> None:
     assert np.array_equal(together, np.concatenate(alone))
 
 
-def test_normal_numbers_are_counted_where_a_sentence_names_them() -> None:
-    assert [str(DiagonalGaussian(n)) for n in (1, 2)] == [
-        "actions of 1 number",
-        "actions of 2 numbers",
-    ]
-
-
 def test_numbers_cover_their_bounds_as_others_cover_those_from_minus_1_to_1() -> None:
     plain, scaled = DiagonalGaussian(2), DiagonalGaussian(2, (500.0, 3.0), (500.0, 1.0))
     (outputs, log_std), rows = example_of(plain), np.arange(200)
@@ -419,18 +332,132 @@ def test_numbers_cover_their_bounds_as_others_cover_those_from_minus_1_to_1() ->
     np.testing.assert_allclose(wide_log_prob, log_prob - math.log(500), rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "sizes",
-    [[[0.0], [1.0, 1.0]], [[0.0], [0.0]], [[0.0], [-1.0]], [[math.nan], [1.0]], [[0.0], [1e39]]],
-)
-def test_bounds_that_do_not_fit_are_refused(sizes: list[list[float]]) -> None:
-    with pytest.raises(ValueError, match="bounds"):
-        from_plain(["ScaledGaussian", sizes])
+# Probabilities 1/2, 1/4, 1/8, 1/8. Without the first action: 1/2, 1/4, 1/4.
+LOGITS = np.log(np.array([[4, 2, 1, 1]], np.float32))
+MASK = np.array([[0, 1, 1, 1]], np.uint8)
+ENTROPY = math.log(2) / 2 + math.log(4) / 2
+
+
+def test_an_impossible_action_is_never_taken_and_the_others_share_its_probability() -> None:
+    one = Categorical(4)
+    prepared = one.prepare(masked(LOGITS, MASK))
+    assert one.mode(prepared, np.array([0]))[0].tolist() == [1]
+    uniforms = np.array([[0.0], [0.49], [0.51], [0.74], [0.76], [np.nextafter(1, 0)]])
+    rows = np.zeros(len(uniforms), np.int64)
+    actions, log_probs = one.sample(prepared, rows, uniforms)
+    assert actions.tolist() == [1, 1, 2, 2, 3, 3]
+    expected = np.log([0.5, 0.5, 0.25, 0.25, 0.25, 0.25])
+    np.testing.assert_allclose(log_probs, expected, rtol=1e-6)
+
+
+def test_the_learner_sees_the_same_probabilities() -> None:
+    outputs = torch.tensor(LOGITS, requires_grad=True)
+    log_prob, entropy = Categorical(4).log_prob_and_entropy(
+        torch_masked(outputs, torch.tensor(MASK)),
+        None,
+        torch.tensor([0, 0]),
+        torch.tensor([1, 3]),
+    )
+    assert log_prob.tolist() == pytest.approx([math.log(0.5), math.log(0.25)])
+    assert entropy.tolist() == pytest.approx([ENTROPY, ENTROPY])
+    log_prob[0].backward()
+    # Of a softmax: 1 - p of the action, -p of the others, and nothing of what is impossible.
+    assert outputs.grad is not None
+    assert outputs.grad[0].tolist() == pytest.approx([0, 0.5, -0.25, -0.25])
+    outputs.grad = None
+    log_prob, entropy = Categorical(4).log_prob_and_entropy(
+        torch_masked(outputs, torch.tensor(MASK)), None, None, torch.tensor([1])
+    )
+    entropy.sum().backward()
+    # dH/dx = -p (log p + H)
+    expected = [0, -0.5 * (math.log(0.5) + ENTROPY), *2 * [-0.25 * (math.log(0.25) + ENTROPY)]]
+    assert outputs.grad[0].tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_single_action_that_is_possible_leaves_no_entropy_and_no_gradient() -> None:
+    leaf = torch.tensor([[-math.inf, 2.0, -math.inf]], requires_grad=True)
+    log_prob, entropy = Categorical(3).log_prob_and_entropy(leaf, None, None, torch.tensor([1]))
+    (log_prob + entropy).sum().backward()
+    assert leaf.grad is not None
+    assert (entropy.item(), leaf.grad[0].tolist()) == (0, [0, 0, 0])
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_a_policy_reads_the_mask_at_the_end_of_an_observation(dtype: type) -> None:
+    network = MLP(3, (4,), 4, "tanh")
+    layers = network.layers(network.module(1.0, torch.Generator().manual_seed(0)).state_dict())
+    moments = (np.full(3, 0.5, np.float32), np.full(3, 2, np.float32))
+    parameters = PolicyParameters(*layers, "tanh", None, *moments, Categorical(4), masked=True)
+    policy = NumpyPolicy(parameters)
+    numbers = np.array([[0, 1, 1], [0, 1, 1], [1, 0, 0]], dtype)
+    masks = np.array([[1, 0, 0, 1], [0, 0, 1, 0], [1, 1, 1, 1]], dtype)
+    obs = np.concatenate([numbers, masks], axis=1)
+    plain = NumpyPolicy(parameters._replace(masked=False)).outputs(numbers)
+    np.testing.assert_array_equal(policy.outputs(obs), np.where(masks > 0, plain, -np.inf))
+    with torch.no_grad():
+        np.testing.assert_allclose(
+            TorchActor(parameters)(torch.tensor(obs, dtype=torch.float32)),
+            policy.outputs(obs),
+            rtol=1e-5,
+        )
+    for env in range(3):
+        policy.reset(env, env)
+    # The second time what was computed for the same observations is remembered.
+    for _ in range(2):
+        for _ in range(20):
+            actions, _ = policy.act(obs, range(3))
+            assert masks[range(3), actions].all()
+    with pytest.raises(ValueError, match=r"\(3, 7\)"):
+        policy.act(numbers, range(3))
+
+
+def test_numbers_take_no_masks() -> None:
+    assert not DiagonalGaussian(2).takes_masks
+    assert Categorical(2).takes_masks
+
+
+HALVES, QUARTERS = [math.log(1 / 2), math.log(1 / 2)], [math.log(1 / 4), math.log(3 / 4)]
+APART = 0.5 * math.log(2) + 0.5 * math.log(2 / 3)
 
 
 @pytest.mark.parametrize(
-    "parts", [(Mixed((Categorical(2), DiagonalGaussian(1))), Categorical(2)), (Categorical(-1),)]
+    ("distribution", "teacher", "student", "log_std", "expected"),
+    [
+        (Categorical(2), [HALVES, QUARTERS], [QUARTERS, QUARTERS], None, [APART, 0.0]),
+        (MultiCategorical((2, 2)), [HALVES + QUARTERS], [QUARTERS + QUARTERS], None, [APART]),
+        (
+            Mixed((Categorical(2), DiagonalGaussian(1))),
+            [[*HALVES, 0.0]],
+            [[*QUARTERS, 2.0]],
+            [9.0, 9.0, 0.0],
+            [APART + 0.5 * 2**2],
+        ),
+    ],
+    ids=["choices", "several choices", "choices and numbers"],
 )
-def test_no_mixture_of_mixtures_and_of_nothing(parts: Any) -> None:
-    with pytest.raises(ValueError, match="no choices and numbers"):
-        Mixed(parts)
+def test_the_divergence_is_the_sum_of_the_parts(
+    distribution: Distribution, teacher: Any, student: Any, log_std: Any, expected: list[float]
+) -> None:
+    std = None if log_std is None else torch.tensor(log_std)
+    found = distribution.divergence((torch.tensor(teacher), std), (torch.tensor(student), std))
+    assert found.tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_what_a_mask_rules_out_adds_nothing_and_has_no_gradient() -> None:
+    teacher = torch.tensor([[*HALVES, -math.inf]])
+    student = torch.tensor([[*QUARTERS, 5.0]], requires_grad=True)
+    masked = student.masked_fill(torch.tensor([[False, False, True]]), -math.inf)
+    found = Categorical(3).divergence((teacher, None), (masked, None))
+    assert found.tolist() == pytest.approx([APART])
+    found.sum().backward()
+    assert student.grad is not None
+    assert student.grad.tolist() == [pytest.approx([0.25 - 0.5, 0.75 - 0.5, 0.0])]
+
+
+def test_of_numbers_by_hand() -> None:
+    """Means 1 apart; deviations 1 and 2."""
+    teacher = torch.tensor([[0.0]]), torch.tensor([0.0])
+    student = torch.tensor([[1.0]]), torch.tensor([math.log(2)])
+    for distribution in (DiagonalGaussian(1), DiagonalGaussian(1, (3.0,), (7.0,))):
+        found = distribution.divergence(teacher, student)
+        assert found.tolist() == pytest.approx([math.log(2) + (1 + 1) / (2 * 4) - 0.5])

@@ -1,9 +1,8 @@
-"""A network on entities: the views agree, and neither the order nor absent entities matter."""
+"""Networks on entities, and on entities with edges: only edges and order-free facts count."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -11,238 +10,200 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.agents.examples import acted_on, ppo_agent
+from tests.agents.policies.layouts import entities_seen, entity_layout
 from workflow_rl.agents.algorithm import find
 from workflow_rl.agents.policies.distributions import Categorical
-from workflow_rl.agents.policies.entities import Entities
-from workflow_rl.agents.policies.entity_layout import EntityLayout
+from workflow_rl.agents.policies.entities import Entities, Graph
+from workflow_rl.agents.policies.entity_layout import EntityLayout, layout_of
 from workflow_rl.agents.policies.network import Layers
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
-from workflow_rl.agents.policies.policy_file import load_policy, save_policy
-from workflow_rl.agents.policies.torch_actor import TorchActor
-from workflow_rl.agents.policy_from_checkpoint import saved_critic, saved_policy
+from workflow_rl.agents.policy_from_checkpoint import saved_policy
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.spaces import Spaces
-from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.errors import ConfigError
 
+KINDS: dict[str, tuple[type[Entities], dict[str, Any]]] = {
+    "attention": (Entities, {"heads": 2}),
+    "pooling": (Entities, {"heads": 0}),
+    "graph": (Graph, {}),
+    "graph of 2 rounds": (Graph, {"heads": 2, "rounds": 2}),
+    "means": (Graph, {"heads": 0, "rounds": 2}),
+}
+each_kind = pytest.mark.parametrize("name", KINDS)
 
-def layout_for(n: int, actions: bool = True) -> EntityLayout:
-    """Of n entities. An observation: one number of the whole; of each entity, whether it exists and
-    two features. Actions: two of no entity, and two verbs."""
-    rows = 1 + np.arange(3 * n).reshape(n, 3)
-    verbs = [(verb, entity) for verb in range(2) for entity in range(n)]
-    tables = {"present": rows[:, 0], "features": rows[:, 1:]}
-    return EntityLayout(1 + 3 * n, {**tables, "actions": [(0, -1), *verbs, (1, -1)] * actions})
 
-
-def network_of(layout: EntityLayout, heads: int = 2) -> Entities:
-    args = {"heads": heads, "layout": layout.to_plain()}
-    return Entities.of_sizes(layout.n_inputs, (6, 4), layout.n_outputs, "tanh", args)
+def network_of(name: str, layout: EntityLayout) -> Entities:
+    kind, args = KINDS[name]
+    args = {**args, "layout": layout.to_plain()}
+    return kind.of_sizes(layout.n_inputs, (6, 8), layout.n_outputs, "tanh", args)
 
 
 def layers_of(network: Entities) -> Layers:
     return network.layers(network.module(1.0, torch.Generator().manual_seed(3)).state_dict())
 
 
-def observations(n: int, m: int = 5) -> Any:
-    obs = np.random.default_rng(0).normal(size=(m, 1 + 3 * n)).astype(np.float32)
-    obs[:, 1::3] = np.arange(m * n).reshape(m, n) % 3 > 0
-    return obs
+class ByHand(NamedTuple):
+    """A network, its weights and biases, observations [N, D], and its outputs [N, A]."""
+
+    network: Entities
+    weights: list[Any]
+    biases: list[Any]
+    obs: list[Any]
+    outputs: list[Any]
 
 
-attending_and_pooling = pytest.mark.parametrize("heads", [2, 0], ids=["attention", "pooling"])
-
-
-@attending_and_pooling
-@pytest.mark.parametrize("actions", [True, False], ids=["actor", "critic"])
-def test_the_views_agree_and_a_row_has_the_same_bits_in_any_company(
-    actions: bool, heads: int
-) -> None:
-    network = network_of(layout_for(5, actions), heads)
-    module = network.module(1.0, torch.Generator().manual_seed(3))
-    layers = network.layers(module.state_dict())
-    assert network.knows(module.state_dict())
-    assert network.fits(layers)
-    again = Entities.of_layers(layers, "tanh", heads=heads, layout=network.layout)
-    assert again == network
-    obs = observations(5)
-    outputs = network.forward(layers, obs)
-    assert outputs.shape == (5, 12 if actions else 1)
-    with torch.no_grad():
-        torch.testing.assert_close(module(torch.from_numpy(obs)), torch.from_numpy(outputs))
-    for n in range(5):
-        np.testing.assert_array_equal(network.forward(layers, obs[n : n + 1])[0], outputs[n])
-
-
-@attending_and_pooling
-def test_a_row_has_the_same_bits_beside_others_that_lack_other_entities(heads: int) -> None:
-    generator = np.random.default_rng(5)
-    tables = {
-        "features": np.arange(16 * 3).reshape(16, 3).tolist(),
-        "actions": [*([0, n] for n in range(16)), [0, -1]],
-        "present": list(range(0, 48, 3)),
-    }
-    layout = EntityLayout(60, tables).to_plain()
-    network = Entities(60, (32,), 17, "tanh", heads=heads, layout=layout)
-    layers = network.layers(network.module(1.0, torch.Generator().manual_seed(3)).state_dict())
-    obs = generator.normal(size=(40, 60)).astype(np.float32)
-    outputs = network.forward(layers, obs)
-    for n in range(40):
-        np.testing.assert_array_equal(network.forward(layers, obs[n : n + 1])[0], outputs[n])
-
-
-def test_outputs_by_hand() -> None:
+def attention_by_hand() -> ByHand:
+    """The entities' hidden layers are 1 (the observation) and 2 (the trait): the first attends with
+    weights of exp(1 * 0.5) and exp(1 * 1) to the values 3 and 6."""
     tables = {"features": [[0], [-1]], "traits": [[0.0], [2.0]], "actions": [[0, 1], [0, 0]]}
     network = Entities(1, (1,), 2, "relu", 1, EntityLayout(1, tables).to_plain())
     weights = [[[1.0], [1.0]], [[1.0, 0.5, 3.0]], [[1.0], [1.0]], [[10.0]]]
-    layers = Layers(
-        tuple(np.array(one, np.float32) for one in weights),
-        tuple(np.zeros(n, np.float32) for n in (1, 3, 1, 1)),
-    )
-    # The entities' hidden layers are 1 (the observation) and 2 (the trait): the first attends with
-    # weights of exp(1 * 0.5) and exp(1 * 1) to the values 3 and 6.
     to_first, to_second = np.exp([[0.5, 1.0], [1.0, 2.0]])
     hidden = [1 + to_first @ [3, 6] / to_first.sum(), 2 + to_second @ [3, 6] / to_second.sum()]
-    outputs = network.forward(layers, np.ones((1, 1), np.float32))
-    np.testing.assert_allclose(outputs[0], [10 * hidden[1], 10 * hidden[0]], rtol=1e-5)
-    module = network.module(1.0, None)
-    module.load_state_dict({n: torch.from_numpy(x) for n, x in network.state(layers).items()})
-    with torch.no_grad():
-        torch.testing.assert_close(module(torch.ones(1, 1)), torch.from_numpy(outputs))
+    biases = [np.zeros(n) for n in (1, 3, 1, 1)]
+    return ByHand(network, weights, biases, [[1.0]], [[10 * hidden[1], 10 * hidden[0]]])
 
 
-def test_the_mean_and_what_follows_by_hand() -> None:
+def mean_by_hand() -> ByHand:
+    """All weights of the attention are equal: an entity gets the mean of those that exist."""
     tables = {"features": [[0], [1]], "present": [0, 1]}
     network = Entities(2, (1,), 1, "relu", 1, EntityLayout(2, tables).to_plain())
     weights = [[[1.0]], [[0.0, 0.0, 1.0]], [[1.0], [1.0]], [[2.0]], [[5.0]]]
-    biases = [np.zeros(n, np.float32) for n in (1, 3, 1, 1)] + [np.ones(1, np.float32)]
-    layers = Layers(tuple(np.array(one, np.float32) for one in weights), tuple(biases))
-    # All weights of the attention are equal: an entity gets the mean of those that exist.
-    both, alone = network.forward(layers, np.array([[1, 3], [4, 0]], np.float32))[:, 0]
-    assert both == pytest.approx(1 + 5 * 2 * ((1 + 2) + (3 + 2)) / 2)
-    assert alone == pytest.approx(1 + 5 * 2 * (4 + 4))
+    both, alone = 1 + 5 * 2 * ((1 + 2) + (3 + 2)) / 2, 1 + 5 * 2 * (4 + 4)
+    biases = [*(np.zeros(n) for n in (1, 3, 1, 1)), np.ones(1)]
+    return ByHand(network, weights, biases, [[1, 3], [4, 0]], [[both], [alone]])
 
 
-def test_pooling_by_hand() -> None:
-    """Two scores, and one output that belongs to no entity."""
+def pooling_by_hand() -> ByHand:
+    """Two scores, and one output that belongs to no entity. The hidden layers are 0 + 1 + 1 and
+    10 + 3 + 1, of which the mean is 8 and the maximum 14."""
     tables = {
         **{"features": [[0], [1]], "present": [0, 1], "traits": [[0.0], [10.0]]},
         "actions": [[0, 0], [0, 1], [0, -1]],
     }
     network = Entities(3, (1,), 3, "relu", 0, EntityLayout(3, tables).to_plain())
     weights = [[[1.0], [1.0], [0.5]], [[1.0], [2.0], [3.0]], [[7.0]], [[1.0], [2.0]], [[5.0]]]
+    first, second = 1 + 2 + 2 * 8 + 3 * 14, 1 + 14 + 2 * 8 + 3 * 14
+    alone = 1 + 5 + 2 * 5 + 3 * 5
+    outputs = [
+        [7 * first, 7 * second, 4 + 5 * ((first + second) / 2 + 2 * second)],
+        [7 * alone, -np.inf, 4 + 5 * (alone + 2 * alone)],
+        [-np.inf, -np.inf, 4],
+    ]
     biases = [[0.0], [1.0], [0.0], [0.0], [4.0]]
+    return ByHand(network, weights, biases, [[1, 3, 2], [4, 0, 2], [0, 0, 2]], outputs)
+
+
+def edges_by_hand() -> ByHand:
+    """Two entities, of which the first one alone has an edge, to the second one. Queries and keys
+    are zeros: a head gives the mean of the values that it may attend to. The values are 3 x for the
+    relation, and 5 x for the whole."""
+    tables = {"features": [[0], [1]], "actions": [[0, 0], [0, 1]], "edges": {"to": [[0, 1]]}}
+    network = Graph(2, (2,), 2, "relu", 1, EntityLayout(2, tables).to_plain())
+    weights = [
+        [[1.0, 0.0]],
+        [[0.0] * 4 + [3.0, 5.0], [0.0] * 6],
+        [[1.0, 0.0], [0.0, 0.0], [1.0, 0.0], [10.0, 0.0]],
+        [[1.0], [0.0]],
+    ]
+    everybody = 10 * 5 * (1 + 2) / 2
+    biases = [np.zeros(n) for n in (2, 6, 2, 1)]
+    return ByHand(network, weights, biases, [[1, 2]], [[1 + 3 * 2 + everybody, 2 + everybody]])
+
+
+@pytest.mark.parametrize("case", [attention_by_hand, mean_by_hand, pooling_by_hand, edges_by_hand])
+def test_outputs_by_hand(case: Any) -> None:
+    network, weights, biases, obs, expected = case()
     layers = Layers(
         tuple(np.array(weight, np.float32) for weight in weights),
         tuple(np.array(bias, np.float32) for bias in biases),
     )
     assert network.fits(layers)
-    both, alone, none = network.forward(layers, np.array([[1, 3, 2], [4, 0, 2], [0, 0, 2]], "f4"))
-    # Hidden: 0 + 1 + 1 and 10 + 3 + 1, of which the mean is 8 and the maximum 14.
-    joined = 1 + 2 + 2 * 8 + 3 * 14, 1 + 14 + 2 * 8 + 3 * 14
-    mean = sum(joined) / 2
-    assert both.tolist() == [7 * joined[0], 7 * joined[1], 4 + 5 * (mean + 2 * joined[1])]
-    own = 1 + 5 + 2 * 5 + 3 * 5
-    assert alone.tolist() == [7 * own, -np.inf, 4 + 5 * (own + 2 * own)]
-    assert none.tolist() == [-np.inf, -np.inf, 4]
+    outputs = network.forward(layers, np.array(obs, np.float32))
+    np.testing.assert_allclose(outputs, expected, rtol=1e-6)
+    module = network.module(1.0, None)
+    module.load_state_dict({n: torch.from_numpy(x) for n, x in network.state(layers).items()})
+    with torch.no_grad():
+        in_torch = module(torch.tensor(obs, dtype=torch.float32))
+    torch.testing.assert_close(in_torch, torch.from_numpy(outputs))
 
 
-@attending_and_pooling
+@each_kind
 @given(order=st.permutations(range(5)))
-def test_the_order_of_the_entities_does_not_matter(heads: int, order: list[int]) -> None:
-    for layout in (layout_for(5), layout_for(5, actions=False)):
-        network, obs = network_of(layout, heads), observations(5)
+def test_the_order_of_the_entities_does_not_matter(name: str, order: list[int]) -> None:
+    obs = entities_seen(5)
+    moved = obs.copy()
+    moved[:, 1:16] = obs[:, 1:16].reshape(-1, 5, 3)[:, order].reshape(-1, 15)
+    moved[:, 16:] = obs[:, 16:].reshape(-1, 5, 5)[:, order][:, :, order].reshape(-1, 25)
+    for actions in (True, False):
+        layout = entity_layout(5, actions)
+        plain = layout.to_plain()
+        plain["edges"]["first"] = [[i, order.index(0)] for i in range(5)]
+        network, moved_network = network_of(name, layout), network_of(name, layout_of(plain))
         layers = layers_of(network)
-        moved = obs.copy()
-        moved[:, 1:] = obs[:, 1:].reshape(-1, 5, 3)[:, order].reshape(len(obs), -1)
-        outputs, expected = (network.forward(layers, one) for one in (moved, obs))
-        if len(layout.actions):
+        outputs, expected = moved_network.forward(layers, moved), network.forward(layers, obs)
+        if actions:
             scores = expected[:, 1:11].reshape(-1, 2, 5)[:, :, order].reshape(-1, 10)
             expected = np.concatenate([expected[:, :1], scores, expected[:, 11:]], axis=1)
         np.testing.assert_allclose(outputs, expected, rtol=1e-4, atol=1e-5)
 
 
-@attending_and_pooling
-def test_entities_that_do_not_exist_change_nothing_and_nothing_is_done_to_them(heads: int) -> None:
-    few, many = network_of(layout_for(3), heads), network_of(layout_for(5), heads)
-    layers, obs = layers_of(few), observations(3)
+def with_two_more(obs: Any) -> Any:
+    """Observations of three entities as those of five, of which two do not exist."""
+    edges = np.ones((len(obs), 5, 5), np.float32)
+    edges[:, :3, :3] = obs[:, 10:].reshape(-1, 3, 3)
+    nobody = np.zeros((len(obs), 6), np.float32)
+    return np.concatenate([obs[:, :10], nobody, edges.reshape(len(obs), -1)], axis=1)
+
+
+OF_THREE, OF_TWO_MORE = [0, 1, 2, 3, 6, 7, 8, 11], [4, 5, 9, 10]
+"""Outputs for five entities: those that three have, too, and the others."""
+
+
+@each_kind
+def test_nobody_hears_of_an_entity_that_does_not_exist(name: str) -> None:
+    few, many = network_of(name, entity_layout(3)), network_of(name, entity_layout(5))
+    layers, obs = layers_of(few), entities_seen(3)
     assert many.fits(layers)
-    padded = np.concatenate([obs, np.zeros((5, 6), np.float32)], axis=1)
-    outputs, expected = many.forward(layers, padded), few.forward(layers, obs)
-    np.testing.assert_allclose(
-        outputs[:, [0, 1, 2, 3, 6, 7, 8, 11]], expected, rtol=1e-4, atol=1e-5
-    )
-    assert (outputs[:, [4, 5, 9, 10]] == -np.inf).all()
-    nobody = np.zeros((1, 16), np.float32)
-    critic = network_of(layout_for(5, actions=False), heads)
-    assert np.isfinite(critic.forward(layers_of(critic), nobody)).all()
+    outputs, expected = many.forward(layers, with_two_more(obs)), few.forward(layers, obs)
+    np.testing.assert_allclose(outputs[:, OF_THREE], expected, rtol=1e-4, atol=1e-5)
+    assert (outputs[:, OF_TWO_MORE] == -np.inf).all()
+    critic = network_of(name, entity_layout(5, actions=False))
+    assert np.isfinite(critic.forward(layers_of(critic), np.zeros((1, 41), np.float32))).all()
 
 
-def agent_for(n: int, **settings: Any) -> PPOAgent:
-    own = {"network": "entities", "hidden_sizes": (6, 4), "network_args": {"heads": 2}}
-    config = PPOConfig(**{**own, "minibatch_size": 5, "normalise_obs": True, **settings})
-    spaces = Spaces(1 + 3 * n, Categorical(2 + 2 * n), entities=layout_for(n))
-    agent = find("ppo").make(config, spaces, 0, "cpu", 1)
-    assert isinstance(agent, PPOAgent)
-    return agent
+def agent_for(n: int, network: str) -> PPOAgent:
+    layout = entity_layout(n)
+    spaces = Spaces(layout.n_inputs, Categorical(layout.n_outputs), entities=layout)
+    settings = {"network": network, "hidden_sizes": (6, 4), "minibatch_size": 5}
+    return ppo_agent(spaces, **settings, normalise_obs=True)
 
 
-def trajectory_of(agent: PPOAgent, n: int) -> Trajectory:
-    obs, actor = observations(n, 9), agent.policy_parameters().actor()
-    actor.reset(1)
-    actions, log_probs = actor.act(obs[:-1], (0,) * 8)
-    rewards = np.arange(8.0)
-    return Trajectory(0, "", 0, obs[:-1], actions, log_probs, rewards, obs[-1], True, False)
-
-
-@attending_and_pooling
-def test_an_agent_learns_and_is_kept(tmp_path: Path, heads: int) -> None:
-    agent = agent_for(4, network_args={"heads": heads})
-    before = agent.policy_parameters()
-    agent.update([trajectory_of(agent, 4)], 0.0)
+@pytest.mark.parametrize("network", ["graph", "entities"])
+def test_the_same_weights_play_and_go_on_learning_with_another_number(network: str) -> None:
+    agent, larger, obs = agent_for(3, network), agent_for(5, network), entities_seen(3, 9)
+    agent.update([acted_on(agent, obs)], 0.0)
     parameters = agent.policy_parameters()
-    changed = zip(before.weights, parameters.weights, strict=True)
-    assert all((one != other).any() for one, other in changed)
-    state, settings = agent.state_dict(), agent.config
-    saved = find("ppo").saved_policy(settings, state)
-    obs = observations(4)
-    expected = NumpyPolicy(parameters).outputs(obs)
-    np.testing.assert_array_equal(NumpyPolicy(saved).outputs(obs), expected)
-    critic = NumpyPolicy(saved_critic(settings, state)).outputs(obs)
-    with torch.no_grad():
-        values = agent.network.values(torch.from_numpy(obs))
-    torch.testing.assert_close(values, torch.from_numpy(critic[:, 0]))
-    save_policy(tmp_path / "policy.npz", parameters, {})
-    loaded, _ = load_policy(tmp_path / "policy.npz")
-    np.testing.assert_array_equal(NumpyPolicy(loaded).outputs(obs), expected)
-    with torch.no_grad():
-        torch.testing.assert_close(
-            TorchActor(parameters)(torch.from_numpy(obs)), torch.from_numpy(expected)
-        )
-
-
-def test_the_same_weights_play_and_go_on_learning_with_another_number() -> None:
-    agent, larger = agent_for(4), agent_for(6)
-    agent.update([trajectory_of(agent, 4)], 0.0)
-    parameters = agent.policy_parameters()
-    there = parameters.on(layout_for(6), Categorical(14))
+    there = parameters.on(entity_layout(5), Categorical(12))
     assert there.obs_mean is not None
     assert parameters.obs_mean is not None
-    np.testing.assert_array_equal(there.obs_mean[:13], parameters.obs_mean)
-    np.testing.assert_array_equal(there.obs_mean[13:], parameters.obs_mean[[1, 2, 3, 1, 2, 3]])
-    few = observations(4)
-    padded = np.concatenate([few, np.zeros((5, 6), np.float32)], axis=1)
-    outputs, expected = NumpyPolicy(there).outputs(padded), NumpyPolicy(parameters).outputs(few)
-    np.testing.assert_allclose(outputs[:, :5], expected[:, :5], rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(there.obs_mean[:10], parameters.obs_mean[:10])
+    np.testing.assert_array_equal(there.obs_mean[10:16], parameters.obs_mean[[1, 2, 3, 1, 2, 3]])
+    outputs, expected = NumpyPolicy(there).outputs(with_two_more(obs)), NumpyPolicy(parameters)
+    np.testing.assert_allclose(outputs[:, OF_THREE], expected.outputs(obs), rtol=1e-4, atol=1e-5)
     larger.load_policy(agent.state_dict())
-    np.testing.assert_array_equal(NumpyPolicy(larger.policy_parameters()).outputs(padded), outputs)
-    larger.update([trajectory_of(larger, 6)], 0.0)
+    loaded = NumpyPolicy(larger.policy_parameters()).outputs(with_two_more(obs))
+    np.testing.assert_array_equal(loaded, outputs)
+    larger.update([acted_on(larger, entities_seen(5, 9))], 0.0)
     with pytest.raises(ValueError, match="entities are others"):
         larger.load_state_dict(agent.state_dict())
+    without = layout_of({**entity_layout(5).to_plain(), "edges": {}})
     other = EntityLayout(4, {"features": [[0], [1]], "actions": [[0, 0], [0, 1]]})
-    with pytest.raises(ValueError, match="it learned with "):
-        parameters.on(other, Categorical(2))
+    for layout, n_actions in ((without, 12), (other, 2)):
+        with pytest.raises(ValueError, match="it learned with "):
+            parameters.on(layout, Categorical(n_actions))
 
 
 def test_a_feature_does_not_pass_for_a_number_of_the_whole() -> None:
@@ -255,20 +216,51 @@ def test_a_feature_does_not_pass_for_a_number_of_the_whole() -> None:
     two_and_one.demand_like(EntityLayout(5, {"features": [[0, 2], [4, 1]], "actions": actions}))
 
 
+def test_fixed_edges_are_nothing_to_a_network_that_knows_none() -> None:
+    tables = {"features": [[0], [1]], "actions": [[0, 0], [0, 1]]}
+    plain, joined = EntityLayout(2, tables), EntityLayout(2, {**tables, "edges": {"a": [[0, 1]]}})
+    agents = [
+        ppo_agent(Spaces(2, Categorical(2), entities=layout), network="entities")
+        for layout in (plain, joined)
+    ]
+    agents[1].load_state_dict(agents[0].state_dict())
+    agents[0].policy_parameters().on(joined, Categorical(2))
+
+
 def test_a_state_with_other_tables_is_refused() -> None:
-    agent = agent_for(4)
+    agent = agent_for(4, "entities")
     state = agent.state_dict()
-    for wrong in (layout_for(4, actions=False).to_plain(), {"features": 3}, None):
+    for wrong in (entity_layout(4, actions=False).to_plain(), {"features": 3}, None):
         with pytest.raises((ValueError, RuntimeError)):
             saved_policy(agent.config, {**state, "entities": wrong})
 
 
-def test_the_network_needs_an_environment_with_entities() -> None:
-    with pytest.raises(ConfigError, match="declares its entities"):
-        find("ppo").distribution(Spaces(3, Categorical(2)), PPOConfig(network="entities"))
-    for heads in (3, -1, "0"):
-        with pytest.raises(ConfigError, match="does not divide the last hidden layer, 64, and is"):
-            PPOConfig(network="entities", network_args={"heads": heads})
+def test_the_networks_need_an_environment_with_entities_and_edges() -> None:
+    layout = EntityLayout(2, {"features": [[0], [1]], "actions": [[0, 0], [0, 1]]})
+    for network, spaces, words in (
+        ("entities", Spaces(3, Categorical(2)), "declares its entities"),
+        ("graph", Spaces(2, Categorical(2), entities=layout), "has no table `edges`"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            find("ppo").distribution(spaces, PPOConfig(network=network))
+
+
+@pytest.mark.parametrize(
+    ("network", "args", "words"),
+    [
+        *(
+            ("entities", {"heads": heads}, "does not divide the last hidden layer, 64, and is")
+            for heads in (3, -1, "0")
+        ),
+        ("graph", {"rounds": 0}, "rounds=0 is not from 1 to"),
+    ],
+)
+def test_wrong_arguments_are_refused(network: str, args: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        PPOConfig(network=network, network_args=args)
+
+
+TWO = [[0], [1]]
 
 
 @pytest.mark.parametrize(
@@ -277,11 +269,20 @@ def test_the_network_needs_an_environment_with_entities() -> None:
         ({"features": [[0], [5]]}, "features holds 5"),
         ({"features": [0, 1]}, "no row for each entity"),
         ({"features": [[0.5]]}, "other things than integers"),
-        ({"features": [[0], [1]], "actions": [[0, 2]]}, "names a verb or an entity"),
-        ({"features": [[0], [1]], "present": [1]}, "present has not 2"),
-        ({"features": [[0], [1]], "traits": [[1.0], [float("nan")]]}, "traits has not 2 rows"),
-        ({"features": [[0], [1]], "traits": [[1.0], [10**400]]}, "traits has not 2 rows"),
-        ({"features": [[0], [1]], "columns": 3}, "'columns' is none of"),
+        ({"features": TWO, "actions": [[0, 2]]}, "names a verb or an entity"),
+        ({"features": TWO, "present": [1]}, "present has not 2"),
+        ({"features": TWO, "traits": [[1.0], [float("nan")]]}, "traits has not 2 rows"),
+        ({"features": TWO, "traits": [[1.0], [10**400]]}, "traits has not 2 rows"),
+        ({"features": TWO, "columns": 3}, "'columns' is none of"),
+        ({"features": TWO, "edges": [[0, 1]]}, "no names of relations"),
+        ({"features": TWO, "edges": {"a": [[0, 2]]}}, "'a' join an entity that is none"),
+        ({"features": TWO, "edges": {"a": [[0, 1, 5]]}}, "'a' name a column that is none"),
+        ({"features": TWO, "edges": {"a": [0, 1]}}, "no rows of 2 or 3 numbers"),
+        ({"features": TWO, "edges": {"a": [[0.5, 1]]}}, "other things than integers"),
+        (
+            {"features": TWO, "edges": {str(n): [] for n in range(300_000)}},
+            "could join more than",
+        ),
     ],
 )
 def test_wrong_tables_are_refused(tables: dict[str, Any], words: str) -> None:

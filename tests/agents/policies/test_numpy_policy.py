@@ -5,7 +5,8 @@ import itertools
 import pickle
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,30 +38,12 @@ def random_policy(
     return NumpyPolicy(PolicyParameters(weights, biases, activation), greedy=greedy)
 
 
-def policy_of(probabilities: Sequence[float], greedy: bool = False) -> NumpyPolicy:
-    """A policy that chooses with these probabilities whatever it observes (one number)."""
-    weight = np.zeros((1, len(probabilities)), np.float32)
-    bias = np.log(np.array(probabilities, np.float32))
-    return NumpyPolicy(PolicyParameters((weight,), (bias,), "tanh"), greedy=greedy)
-
-
 def random_obs(n: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 2, (n, OBS_DIM), np.uint8)
 
 
 def streams(n: int) -> list[np.random.Generator]:
     return [np.random.default_rng(seed) for seed in range(n)]
-
-
-class FixedRandom(np.random.Generator):
-    """A generator that always draws `number`."""
-
-    def __init__(self, number: float) -> None:
-        super().__init__(np.random.PCG64(0))
-        self.number = number
-
-    def random(self, *_: object, **__: object) -> float:  # type: ignore[override]
-        return self.number
 
 
 @pytest.fixture
@@ -76,27 +59,20 @@ def network(request: pytest.FixtureRequest) -> ActorCritic:
 
 
 @pytest.mark.parametrize("network", ["tanh", "relu"], indirect=True)
-def test_logits_equal_torchs(network: ActorCritic) -> None:
+@pytest.mark.parametrize("greedy", [False, True])
+def test_outputs_and_log_probs_equal_torchs(network: ActorCritic, greedy: bool) -> None:
     obs = random_obs(300)
     with torch.no_grad():
         expected, _ = network(torch.from_numpy(obs.astype(np.float32)))
-    logits = NumpyPolicy(network.policy_parameters()).outputs(obs)
-    assert logits.dtype == np.float32
-    assert expected.std() > 0.5
-    np.testing.assert_allclose(logits, expected.numpy(), atol=1e-5)
-
-
-@pytest.mark.parametrize("network", ["tanh", "relu"], indirect=True)
-@pytest.mark.parametrize("greedy", [False, True])
-def test_log_probs_equal_torchs(network: ActorCritic, greedy: bool) -> None:
-    obs = random_obs(300)
     policy = NumpyPolicy(network.policy_parameters(), greedy=greedy)
+    outputs = policy.outputs(obs)
+    assert expected.std() > 0.5
+    np.testing.assert_allclose(outputs, expected.numpy(), atol=1e-5)
     action, log_prob = policy.act_batch(obs, streams(300))
-    with torch.no_grad():
-        log_probs = torch.log_softmax(network(torch.from_numpy(obs.astype(np.float32)))[0], dim=-1)
+    of_taken = torch.log_softmax(expected, dim=-1).numpy()[np.arange(300), action]
+    np.testing.assert_allclose(log_prob, of_taken, atol=1e-5)
     assert action.dtype == np.int64
-    assert log_prob.dtype == np.float32
-    np.testing.assert_allclose(log_prob, log_probs.numpy()[np.arange(300), action], atol=1e-5)
+    assert outputs.dtype == log_prob.dtype == np.float32
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
@@ -150,81 +126,11 @@ def test_act_is_a_batch_of_one() -> None:
         assert acted == policy.act_batch(row[None], [stream])
 
 
-def test_the_same_seed_gives_the_same_actions_and_another_seed_others() -> None:
-    policy, obs = random_policy(), random_obs(30)
-
-    def actions(seed: int) -> list[int]:
-        policy.reset(seed)
-        return [int(policy.act(row[None])[0][0]) for row in obs]
-
-    first = actions(1)
-    assert actions(2) != first
-    assert actions(1) == first
-
-
-def test_each_row_of_a_batch_has_its_own_random_stream() -> None:
-    policy, obs = random_policy(), random_obs(8)
-    action, _ = policy.act_batch(obs, streams(8))
-    other_streams = streams(8)
-    other_streams[3] = FixedRandom(0.0)
-    changed, _ = policy.act_batch(obs, other_streams)
-    assert (changed != action).tolist() == [n == 3 and action[3] != 0 for n in range(8)]
-    drawn = streams(8)
-    policy.act_batch(obs, drawn)
-    for stream, fresh in zip(drawn, streams(8), strict=True):
-        fresh.random()
-        assert stream.random() == fresh.random()
-
-
-@pytest.mark.parametrize(
-    ("number", "action"), [(0.0, 0), (0.4, 0), (0.6, 1), (0.7, 1), (0.8, 3), (0.99, 3)]
-)
-def test_sampling_inverts_the_cumulative_distribution(number: float, action: int) -> None:
-    # Cumulative probabilities 0.5, 0.75, 0.75, 1.
-    with np.errstate(divide="ignore"):
-        policy = policy_of([0.5, 0.25, 0.0, 0.25])
-    actions, log_probs = policy.act_batch(np.zeros((1, 1)), [FixedRandom(number)])
-    assert actions.tolist() == [action]
-    assert np.exp(log_probs) == pytest.approx([0.5 if action == 0 else 0.25])
-
-
-def test_a_draw_that_rounds_to_1_still_gives_an_action() -> None:
-    almost_1 = np.nextafter(1.0, 0.0)
-    assert np.float32(almost_1) == 1
-    actions, _ = policy_of([0.5, 0.5]).act_batch(np.zeros((1, 1)), [FixedRandom(almost_1)])
-    assert actions.tolist() == [1]
-
-
-def test_a_draw_of_0_skips_an_impossible_first_action() -> None:
-    with np.errstate(divide="ignore"):
-        policy = policy_of([0.0, 1.0])
-    assert policy.act_batch(np.zeros((1, 1)), [FixedRandom(0.0)])[0].tolist() == [1]
-
-
-def test_sampling_frequencies_match_the_probabilities() -> None:
-    probabilities = np.array([0.4, 0.3, 0.15, 0.1, 0.05])
-    n = 20_000
-    policy = policy_of(probabilities.tolist())
-    action, _ = policy.act_batch(np.zeros((n, 1)), [np.random.default_rng(0)] * n)
-    observed = np.bincount(action, minlength=5)
-
-    def chi_square(expected: np.ndarray) -> float:
-        return float(((observed - expected) ** 2 / expected).sum())
-
-    # The 99.9 % quantile of the chi-square distribution with 4 degrees of freedom is 18.47.
-    assert chi_square(n * probabilities) < 18.47
-    slightly_off = probabilities + np.array([0.02, -0.02, 0, 0, 0])
-    assert chi_square(n * slightly_off) > 18.47
-
-
 def test_greedy_takes_the_likeliest_action_whatever_the_draw() -> None:
-    obs = random_obs(100)
-    expected = random_policy().outputs(obs).argmax(axis=1).tolist()
-    greedy = random_policy(greedy=True)
-    for number in (0.0, 0.999):
-        assert greedy.act_batch(obs, [FixedRandom(number)] * 100)[0].tolist() == expected
-    sampled, _ = random_policy().act_batch(obs, streams(100))
-    assert sampled.tolist() != expected
+    policy, obs = random_policy(), random_obs(100)
+    expected = policy.outputs(obs).argmax(axis=1).tolist()
+    assert random_policy(greedy=True).act_batch(obs, streams(100))[0].tolist() == expected
+    assert policy.act_batch(obs, streams(100))[0].tolist() != expected
 
 
 def test_huge_logits_do_not_overflow() -> None:
@@ -235,17 +141,28 @@ def test_huge_logits_do_not_overflow() -> None:
     assert log_prob.tolist() == pytest.approx([-np.log(2)] * 50)
 
 
-def test_a_pickled_policy_is_small_and_acts_alike() -> None:
+def pickled_size(policy: NumpyPolicy) -> int:
+    return len(pickle.dumps(policy))
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [lambda one: pickle.loads(pickle.dumps(one)), copy.deepcopy],
+    ids=["pickled", "copied"],
+)
+def test_a_copy_of_a_policy_is_small_and_acts_alike(copied: Callable[[Any], NumpyPolicy]) -> None:
     policy, obs = random_policy(), random_obs(20)
     policy.policy_version = 7
-    policy.reset(3)
-    pickled = pickle.dumps(policy)
+    fresh_size = pickled_size(policy)
     parameters = [*policy.parameters.weights, *policy.parameters.biases]
-    assert len(pickled) < sum(array.nbytes for array in parameters) + 2_000
-    restored: NumpyPolicy = pickle.loads(pickled)
-    assert restored.policy_version == 7
-    assert restored.outputs(obs).tobytes() == policy.outputs(obs).tobytes()
-    assert [restored.act(row[None]) for row in obs] == [policy.act(row[None]) for row in obs]
+    assert fresh_size < sum(array.nbytes for array in parameters) + 2_000
+    policy.act_batch(random_obs(500), streams(500))
+    assert pickled_size(policy) == fresh_size, "what it remembers is not copied"
+    policy.reset(3)
+    other = copied(policy)
+    assert other.policy_version == 7
+    assert other.outputs(obs).tobytes() == policy.outputs(obs).tobytes()
+    assert [other.act(row[None]) for row in obs] == [policy.act(row[None]) for row in obs]
 
 
 def test_a_remembered_observation_gives_the_same_bits_without_a_forward_pass(
@@ -269,22 +186,12 @@ def test_what_a_policy_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     policy, obs = random_policy(), random_obs(300)
     expected = random_policy().act_batch(obs, streams(300))
     acted = []
-    for n, part in _parts_of(obs, 7):
-        acted.append(policy.act_batch(part, streams(300)[n : n + 7]))
+    for n in range(0, len(obs), 7):
+        acted.append(policy.act_batch(obs[n : n + 7], streams(300)[n : n + 7]))
         assert len(policy._memory._row_of) <= 20
         assert all(len(column) <= 2 * 20 for column in policy._memory._columns)
     for column, whole in enumerate(expected):
         assert np.concatenate([part[column] for part in acted]).tobytes() == whole.tobytes()
-
-
-def _parts_of(obs: np.ndarray, size: int) -> list[tuple[int, np.ndarray]]:
-    return [(n, obs[n : n + size]) for n in range(0, len(obs), size)]
-
-
-def test_a_used_policy_is_pickled_without_its_memory() -> None:
-    policy, fresh = random_policy(), random_policy()
-    policy.act_batch(random_obs(500), streams(500))
-    assert len(pickle.dumps(policy)) == len(pickle.dumps(fresh))
 
 
 def test_envs_have_random_streams_of_their_own() -> None:
@@ -335,10 +242,3 @@ def test_the_same_bytes_in_another_type_are_another_observation() -> None:
     both = (obs, obs.view(np.uint8))
     alone = [NumpyPolicy(policy.parameters, greedy=True).act(one) for one in both]
     assert [policy.act(one) for one in both] == alone
-
-
-def test_a_copy_of_a_policy_that_has_acted_acts_alike() -> None:
-    policy, obs = random_policy(), random_obs(20)
-    policy.act(obs[:1])
-    copied = copy.deepcopy(policy)
-    assert [copied.act(row[None]) for row in obs] == [policy.act(row[None]) for row in obs]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
@@ -19,7 +20,7 @@ from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.collection.player import play_episode
+from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 
@@ -59,14 +60,14 @@ def counting_agent(config: PPOConfig = CONFIG, **changes: Any) -> PPOAgent:
 
 
 def collect(
-    agent: PPOAgent, env: gymnasium.Env[Any, Any], numbers: Sequence[int]
+    agent: PPOAgent, make_env: Callable[[], gymnasium.Env[Any, Any]], numbers: Sequence[int]
 ) -> list[Trajectory]:
     """One episode for each number, played by the agent."""
     actor = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
-    envs = SerialEnvs(lambda: env, 1)
-    return [
-        play_episode(envs, actor, episode_spec(0, number, ("SleepAgent",))) for number in numbers
-    ]
+    envs = SerialEnvs(make_env, min(len(numbers), 32))
+    specs = [episode_spec(0, number, ("SleepAgent",)) for number in numbers]
+    played = itertools.chain.from_iterable(play_episodes(envs, actor, specs))
+    return sorted(played, key=lambda trajectory: trajectory.episode)
 
 
 def weights(agent: PPOAgent) -> list[bytes]:

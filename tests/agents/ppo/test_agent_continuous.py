@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
 
+from tests.agents.examples import episode_of, through_a_file
+from tests.agents.ppo.small_agents import collect
 from tests.any_envs import TargetEnv
 from workflow_rl.agents.policies.distributions import Categorical, Distribution
 from workflow_rl.agents.policies.further_distributions import (
@@ -19,17 +18,13 @@ from workflow_rl.agents.policies.further_distributions import (
     Mixed,
     MultiCategorical,
 )
-from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters, normalised_obs
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.ppo.minibatches import stack_obs
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.collection.player import play_episodes
-from workflow_rl.environments.env_batch import SerialEnvs
-from workflow_rl.environments.episode import episode_spec
-from workflow_rl.environments.flat_env import FlatEnv, distribution_over
-from workflow_rl.runs.checkpoint_file import read_values, write_values
+from workflow_rl.environments.flat_env import FlatEnv
 
 CONFIG = PPOConfig(
     hidden_sizes=(16,),
@@ -44,25 +39,22 @@ CONFIG = PPOConfig(
 )
 
 
-def example_agent(distribution: Distribution | None = None, **changes: Any) -> PPOAgent:
+def example_agent(
+    distribution: Distribution | None = None, obs_dim: int = 2, **changes: Any
+) -> PPOAgent:
     config = CONFIG.changed(**changes)
-    return PPOAgent(config, Spaces(2, distribution or DiagonalGaussian(2)), seed=0)
+    return PPOAgent(config, Spaces(obs_dim, distribution or DiagonalGaussian(2)), seed=0)
 
 
-def collect(agent: PPOAgent, numbers: Sequence[int], **env_args: Any) -> list[Trajectory]:
-    """Episodes of a TargetEnv whose observations lie around 50, unless told otherwise."""
-    env_args = {"offset": 50.0, "scale": 7.0, **env_args}
-    envs = SerialEnvs(lambda: FlatEnv(TargetEnv(**env_args)), min(len(numbers), 32))
-    actor = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
-    specs = [episode_spec(0, number) for number in numbers]
-    played = [trajectory for some in play_episodes(envs, actor, specs) for trajectory in some]
-    return sorted(played, key=lambda trajectory: trajectory.episode)
+def collect_targets(agent: PPOAgent, numbers: Sequence[int]) -> list[Trajectory]:
+    """Episodes of a TargetEnv whose observations lie around 50."""
+    return collect(agent, lambda: FlatEnv(TargetEnv(offset=50.0, scale=7.0)), numbers)
 
 
 def trained_agent(updates: int = 2, **changes: Any) -> PPOAgent:
     agent = example_agent(**changes)
     for update in range(updates):
-        agent.update(collect(agent, range(4 * update, 4 * update + 4)), 0.0)
+        agent.update(collect_targets(agent, range(4 * update, 4 * update + 4)), 0.0)
     return agent
 
 
@@ -74,20 +66,13 @@ def everything(agent: PPOAgent) -> list[Any]:
     return [weights, agent.obs_moments.state_dict(), agent.return_scale.state_dict()]
 
 
-def as_saved(agent: PPOAgent) -> dict[str, Any]:
-    """Its state, written to a file and read again."""
-    with tempfile.TemporaryDirectory() as folder:
-        write_values(Path(folder, "state"), agent.state_dict())
-        return read_values(Path(folder, "state"))
-
-
 def test_the_policy_carries_mean_and_scale_of_all_rollouts_before() -> None:
     agent = example_agent()
     first = agent.policy_parameters()
     assert (first.obs_mean.tolist(), first.obs_scale.tolist()) == ([0, 0], [1, 1])
     rollouts = []
     for update in range(3):
-        rollouts.append(collect(agent, range(4 * update, 4 * update + 4)))
+        rollouts.append(collect_targets(agent, range(4 * update, 4 * update + 4)))
         agent.update(rollouts[-1], 0.0)
     parameters = agent.policy_parameters()
     seen = np.concatenate([stack_obs(rollout)[0] for rollout in rollouts]).astype(np.float64)
@@ -100,33 +85,16 @@ def test_the_policy_carries_mean_and_scale_of_all_rollouts_before() -> None:
 def test_the_log_standard_deviation_begins_as_told_and_is_learned() -> None:
     agent = example_agent(log_std_init=-0.5)
     assert agent.policy_parameters().log_std.tolist() == [-0.5, -0.5]
-    agent.update(collect(agent, range(4)), 0.0)
+    agent.update(collect_targets(agent, range(4)), 0.0)
     assert np.abs(agent.policy_parameters().log_std + 0.5).min() > 1e-3
     assert agent.policy_parameters().log_std.dtype == np.float32
-
-
-def test_actor_and_learner_give_the_same_log_probabilities() -> None:
-    agent = trained_agent()
-    trajectories = collect(agent, range(20, 24))
-    parameters = agent.policy_parameters()
-    rows = normalised_obs(stack_obs(trajectories)[0], parameters.obs_mean, parameters.obs_scale)
-    assert np.abs(rows).max() < 4, "or else the statistics are not those of these observations"
-    with torch.no_grad():
-        log_prob, _ = agent.distribution.log_prob_and_entropy(
-            agent.network.actor(torch.from_numpy(rows)),
-            agent.network.log_std,
-            None,
-            torch.from_numpy(np.concatenate([t.action for t in trajectories])),
-        )
-    recorded = np.concatenate([t.log_prob for t in trajectories])
-    np.testing.assert_allclose(log_prob.numpy(), recorded, atol=1e-5)
 
 
 def test_the_learner_sees_observations_as_the_actor_did() -> None:
     """Otherwise the ratio of the very first minibatch would not be 1."""
     agent = trained_agent(epochs=1)
-    metrics = agent.update(collect(agent, range(20, 24)), 0.0)
-    assert abs(metrics.approx_kl) < 1e-6
+    metrics = agent.update(collect_targets(agent, range(20, 24)), 0.0)
+    assert metrics.approx_kl == pytest.approx(0, abs=1e-9)
     assert metrics.clip_fraction == 0
 
 
@@ -137,7 +105,7 @@ def test_the_unit_of_rewards_makes_no_difference_where_returns_are_normalised(
     def learned(factor: float) -> np.ndarray:
         agent = example_agent(normalise_returns=normalise)
         for update in range(2):
-            trajectories = collect(agent, range(4 * update, 4 * update + 4))
+            trajectories = collect_targets(agent, range(4 * update, 4 * update + 4))
             agent.update([t._replace(reward=factor * t.reward) for t in trajectories], 0.0)
         return agent.policy_parameters().weights[0]
 
@@ -154,22 +122,22 @@ def test_observations_far_out_are_clipped() -> None:
 def test_going_on_from_a_saved_state_gives_the_same_bits() -> None:
     agent = trained_agent()
     again = PPOAgent(CONFIG, Spaces(2, DiagonalGaussian(2)), seed=9)
-    again.load_state_dict(as_saved(agent))
+    again.load_state_dict(through_a_file(agent.state_dict()))
     assert everything(again) == everything(agent)
     assert again.policy_version == 2
     for one in (agent, again):
-        one.update(collect(one, range(8, 12)), 0.5)
+        one.update(collect_targets(one, range(8, 12)), 0.5)
     assert everything(again) == everything(agent)
 
 
 def test_a_warm_start_takes_weights_and_statistics_alone() -> None:
     agent = trained_agent()
     warm = PPOAgent(CONFIG, Spaces(2, DiagonalGaussian(2)), seed=9)
-    warm.load_policy(as_saved(agent))
+    warm.load_policy(through_a_file(agent.state_dict()))
     assert everything(warm) == everything(agent)
     assert (warm.policy_version, warm.seed) == (0, 9)
     assert not warm.optimizer.state
-    trajectories = collect(warm, range(8, 12))
+    trajectories = collect_targets(warm, range(8, 12))
     before = everything(agent)
     warm.update(trajectories, 0.0)
     assert everything(agent) == before, "what was loaded is a copy"
@@ -179,72 +147,46 @@ def test_a_warm_start_takes_weights_and_statistics_alone() -> None:
 
 def test_a_warm_start_does_not_go_on_with_episodes_of_another_run() -> None:
     agent = example_agent()
-    halves = [t._replace(truncated=False) for t in collect(agent, range(4))]
+    halves = [t._replace(truncated=False) for t in collect_targets(agent, range(4))]
     agent.update(halves, 0.0)
     assert agent.state_dict()["return_scale"]["open"]
     warm = example_agent()
-    warm.load_policy(as_saved(agent))
+    warm.load_policy(through_a_file(agent.state_dict()))
     assert not warm.state_dict()["return_scale"]["open"], "its episodes have the same numbers"
     again = example_agent()
-    again.load_state_dict(as_saved(agent))
+    again.load_state_dict(through_a_file(agent.state_dict()))
     assert everything(again) == everything(agent)
 
 
-@pytest.mark.parametrize(
-    "distribution", [Categorical(2), MultiCategorical([1, 1]), DiagonalGaussian(1)]
-)
-def test_a_policy_over_other_actions_is_refused(distribution: Distribution) -> None:
-    """Even one whose network has the same shape."""
-    state = as_saved(example_agent(distribution))
-    for load in ("load_policy", "load_state_dict"):
-        with pytest.raises(ValueError, match="this run has"):
-            getattr(example_agent(), load)(state)
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "observations": ({"obs_dim": 3}, "size mismatch"),
+    "a hidden layer's size": ({"hidden_sizes": (17,)}, "size mismatch"),
+    "number of layers": ({"hidden_sizes": (16, 16)}, "Unexpected key"),
+    # Networks of the same shape.
+    "choices": ({"distribution": Categorical(2)}, "this run has"),
+    "several choices": ({"distribution": MultiCategorical([1, 1])}, "this run has"),
+    "number of actions": ({"distribution": DiagonalGaussian(1)}, "this run has"),
+    "bounds": (
+        {"distribution": DiagonalGaussian(2, (500.0, 500.0), (500.0, 500.0))},
+        "from 0 to 1000, and this run has actions of 2 num",
+    ),
+    "statistics": ({"normalise_obs": False}, "obs_moments"),
+}
 
 
-class WideEnv(TargetEnv):
-    """Actions are from 0 to 1000."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.action_space = spaces.Box(0, 1000, (2,), np.float64)
-        self.taken: list[Any] = []
-
-    def step(self, action: Any) -> Any:
-        self.taken.append(action)
-        return super().step(action)
-
-
-def test_an_untrained_policy_covers_the_bounds_of_its_actions() -> None:
-    env = WideEnv()
-    agent = example_agent(distribution_over(env.action_space))
-    envs = SerialEnvs(lambda: FlatEnv(env), 1)
-    actor = NumpyPolicy(agent.policy_parameters())
-    list(play_episodes(envs, actor, [episode_spec(0, number) for number in range(20)]))
-    shares = np.histogram(env.taken, 4, (0, 1000))[0] / np.size(env.taken)
-    assert (shares > 0.1).all()
-
-
-WIDE = DiagonalGaussian(2, (500.0, 500.0), (500.0, 500.0))
-
-
-def test_an_agent_that_learned_within_other_bounds_is_refused() -> None:
-    state = as_saved(example_agent(WIDE))
-    for load in ("load_policy", "load_state_dict"):
-        with pytest.raises(ValueError, match="from 0 to 1000, and this run has actions of 2 num"):
-            getattr(example_agent(), load)(state)
-
-
-def test_a_state_without_the_statistics_in_use_is_refused() -> None:
-    state = as_saved(example_agent(normalise_obs=False))
-    with pytest.raises(KeyError, match="obs_moments"):
-        example_agent().load_policy(state)
+@pytest.mark.parametrize("load", ["load_policy", "load_state_dict"])
+@pytest.mark.parametrize("case", REFUSED)
+def test_the_state_of_another_kind_of_agent_is_refused(case: str, load: str) -> None:
+    changes, words = REFUSED[case]
+    with pytest.raises((RuntimeError, ValueError, KeyError), match=words):
+        getattr(example_agent(), load)(example_agent(**changes).state_dict())
 
 
 def test_a_small_continuous_problem_is_learned() -> None:
     agent = example_agent(epochs=5, minibatch_size=64, discount=0.0, learning_rate=2e-2)
     for update in range(16):
-        agent.update(collect(agent, range(32 * update, 32 * update + 32)), 0.0)
-    played = collect(agent, range(10_000, 10_050))
+        agent.update(collect_targets(agent, range(32 * update, 32 * update + 32)), 0.0)
+    played = collect_targets(agent, range(10_000, 10_050))
     greedy = NumpyPolicy(agent.policy_parameters(), greedy=True)
     shown = stack_obs(played)[0]
     target = (shown - 50) / 7 / 2
@@ -263,15 +205,8 @@ def test_a_small_continuous_problem_is_learned() -> None:
 def test_going_on_after_so_many_actions_draws_what_having_acted_them_would_have(
     distribution: Distribution, n_acted: int
 ) -> None:
-    random = np.random.default_rng(0)
-    parameters = PolicyParameters(
-        (random.normal(size=(2, distribution.n_outputs)).astype(np.float32),),
-        (np.zeros(distribution.n_outputs, np.float32),),
-        "tanh",
-        log_std=np.zeros(distribution.n_outputs, np.float32) if distribution.has_log_std else None,
-        distribution=distribution,
-    )
-    obs = random.normal(size=(9, 2)).astype(np.float32)
+    parameters = example_agent(distribution).policy_parameters()
+    obs = np.random.default_rng(0).normal(size=(9, 2)).astype(np.float32)
     before, later = NumpyPolicy(parameters), NumpyPolicy(parameters)
     before.reset(7, env=3)
     whole = [before.act(row[None], [3])[0].tobytes() for row in obs]
@@ -303,6 +238,6 @@ def test_the_standard_deviation_of_an_action_is_told(
     actor = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
     obs = np.zeros((4, 2), np.float32)
     action, log_prob = actor.act_batch(obs, [np.random.default_rng(0)] * 4)
-    played = Trajectory(0, "", 0, obs, action, log_prob, np.ones(4), obs[0], True, False)
+    played = episode_of(np.zeros((5, 2), np.float32), action, np.ones(4), log_prob, terminated=True)
     told = agent.update([played], 0.0).action_std
     assert told == pytest.approx(expected, rel=1e-5, nan_ok=True)

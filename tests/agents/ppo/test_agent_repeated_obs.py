@@ -8,7 +8,7 @@ import torch
 
 from tests.agents.examples import example_trajectory
 from tests.agents.ppo.small_agents import NO_CLIPPING, ONE_STEP, example_agent, gradients_of_steps
-from workflow_rl.agents.ppo.minibatches import Minibatch, RolloutObs
+from workflow_rl.agents.ppo.minibatches import Minibatch
 from workflow_rl.agents.trajectory import Trajectory
 
 
@@ -68,14 +68,3 @@ def test_repeated_observations_learn_as_if_each_were_computed_by_itself(
     assert plain.update(repeated, 0.0) == expected
     for ours, theirs in zip(agent.network.parameters(), plain.network.parameters(), strict=True):
         assert torch.allclose(ours, theirs, atol=1e-5)
-
-
-def test_the_networks_see_what_repeats_once() -> None:
-    rows, index = torch.eye(3), torch.tensor([2, 0, 2])
-    seen, row = RolloutObs(rows, repeat=True).of(index)
-    assert torch.equal(seen, rows[[0, 2]])
-    assert row is not None
-    assert row.tolist() == [1, 0, 1]
-    seen, row = RolloutObs(rows, repeat=False).of(index)
-    assert torch.equal(seen, rows[index])
-    assert row is None

@@ -12,26 +12,49 @@ from tests.agents.examples import example_trajectory
 from tests.agents.ppo.small_agents import example_agent
 from workflow_rl.agents.ppo.advantages import (
     Estimates,
+    Estimator,
     estimate_advantages,
-    lambda_estimates,
+    gae,
+    gae_with_vtrace,
 )
 from workflow_rl.agents.ppo.minibatches import distinct_rows, stack_obs, whole_observations
 from workflow_rl.agents.trajectory import Trajectory
 
-REWARD = np.array([1.0, 2.0, 3.0])
-VALUE = np.array([4.0, 2.0, 8.0])
-BOOTSTRAP_VALUE = 6.0
+# delta_t = r_t + 0.5 v_{t+1} - v_t is -2, 4, -2 where the value after the last step is 6. It is -2,
+# 4, -5 if the episode terminates. Advantages and targets follow by hand, backwards:
+#   GAE: A_t = delta_t + 0.25 A_{t+1}, and v_t = V_t + A_t.
+#   V-trace: A_t = delta_t + 0.25 rho_{t+1} A_{t+1}, and v_t = V_t + rho_t A_t.
+REWARD, VALUE = np.array([1.0, 2.0, 3.0]), np.array([4.0, 2.0, 8.0])
+RATIO = np.array([0.5, 3.0, 0.25])  # Clipped, rho: 0.5, 1, 0.25.
+BY_HAND = {
+    (gae, False): ([-1.125, 3.5, -2.0], [2.875, 5.5, 6.0]),
+    (gae, True): ([-1.3125, 2.75, -5.0], [2.6875, 4.75, 3.0]),
+    (gae_with_vtrace, False): ([-1.03125, 3.875, -2.0], [3.484375, 5.875, 7.5]),
+    (gae_with_vtrace, True): ([-1.078125, 3.6875, -5.0], [3.4609375, 5.6875, 6.75]),
+}
 
-numbers = st.floats(-100, 100)
-shares = st.floats(0, 1)
 
-
-@st.composite
-def episodes(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, float]:
-    """Rewards [T], values [T] and a bootstrap value."""
-    length = draw(st.integers(1, 20))
-    reward, value = (draw(st.lists(numbers, min_size=length, max_size=length)) for _ in range(2))
-    return np.array(reward), np.array(value), draw(numbers)
+@pytest.mark.parametrize(
+    ("terminated", "truncated"),
+    [(False, True), (False, False), (True, False), (True, True)],
+    ids=["truncated", "goes on in the next unroll", "terminated", "both"],
+)
+@pytest.mark.parametrize("estimate", [gae, gae_with_vtrace])
+def test_a_batch_bootstraps_unless_the_episode_terminated(
+    estimate: Estimator, terminated: bool, truncated: bool
+) -> None:
+    trajectory = example_trajectory((REWARD / 2).tolist())
+    batch = estimate_advantages(
+        [trajectory._replace(terminated=terminated, truncated=truncated)],
+        VALUE,
+        np.array([6.0]),
+        discount=0.5,
+        gae_lambda=0.5,
+        scaled=lambda reward: 2.0 * reward,
+        ratio=RATIO,
+        estimate=estimate,
+    )
+    assert (batch.advantage.tolist(), batch.return_.tolist()) == BY_HAND[estimate, terminated]
 
 
 def batch_of(trajectories: list[Trajectory], **changes: Any) -> Estimates:
@@ -44,108 +67,6 @@ def batch_of(trajectories: list[Trajectory], **changes: Any) -> Estimates:
         "gae_lambda": 0.8,
     }
     return estimate_advantages(trajectories, **(arguments | changes))
-
-
-def test_advantages_of_a_truncated_episode_by_hand() -> None:
-    # delta_t = r_t + 0.5 v_{t+1} - v_t:  1 + 1 - 4 = -2,  2 + 4 - 2 = 4,  3 + 0.5 * 6 - 8 = -2
-    # A_t = delta_t + 0.25 A_{t+1}:  A_2 = -2,  A_1 = 4 - 0.5 = 3.5,  A_0 = -2 + 0.875 = -1.125
-    advantage = lambda_estimates(REWARD, VALUE, BOOTSTRAP_VALUE, 0.5, 0.5)[0]
-    assert advantage.tolist() == [-1.125, 3.5, -2.0]
-
-
-def test_advantages_of_a_terminated_episode_by_hand() -> None:
-    # The last delta is 3 - 8 = -5.  A_2 = -5,  A_1 = 4 - 1.25 = 2.75,  A_0 = -2 + 0.6875 = -1.3125
-    advantage = lambda_estimates(REWARD, VALUE, 0.0, 0.5, 0.5)[0]
-    assert advantage.tolist() == [-1.3125, 2.75, -5.0]
-
-
-def test_lambda_1_by_hand() -> None:
-    # Discounted returns: 3 + 0.5 * 6 = 6,  2 + 0.5 * 6 = 5,  1 + 0.5 * 5 = 3.5; less the values.
-    advantage = lambda_estimates(REWARD, VALUE, BOOTSTRAP_VALUE, 0.5, 1.0)[0]
-    assert advantage.tolist() == [-0.5, 3.0, -2.0]
-
-
-@given(episodes(), shares)
-def test_lambda_1_is_the_discounted_return_minus_the_value(
-    episode: tuple[np.ndarray, np.ndarray, float], discount: float
-) -> None:
-    reward, value, bootstrap_value = episode
-    rewards = [*reward, bootstrap_value]
-    returns = [
-        sum(discount ** (k - t) * rewards[k] for k in range(t, len(rewards)))
-        for t in range(len(reward))
-    ]
-    advantage = lambda_estimates(reward, value, bootstrap_value, discount, 1.0)[0]
-    np.testing.assert_allclose(advantage, returns - value, atol=1e-9)
-
-
-@given(episodes(), shares)
-def test_lambda_0_is_the_td_error(
-    episode: tuple[np.ndarray, np.ndarray, float], discount: float
-) -> None:
-    reward, value, bootstrap_value = episode
-    next_value = [*value[1:], bootstrap_value]
-    td_error = [
-        r + discount * v_next - v for r, v, v_next in zip(reward, value, next_value, strict=True)
-    ]
-    advantage = lambda_estimates(reward, value, bootstrap_value, discount, 0.0)[0]
-    assert advantage.tolist() == td_error
-
-
-@given(episodes(), shares, shares)
-def test_values_that_predict_perfectly_leave_no_advantage(
-    episode: tuple[np.ndarray, np.ndarray, float], discount: float, gae_lambda: float
-) -> None:
-    reward, _, bootstrap_value = episode
-    value = np.empty_like(reward)
-    following = bootstrap_value
-    for t in reversed(range(len(reward))):
-        following = value[t] = reward[t] + discount * following
-    advantage = lambda_estimates(reward, value, bootstrap_value, discount, gae_lambda)[0]
-    np.testing.assert_allclose(advantage, 0, atol=1e-9)
-
-
-def test_the_arguments_are_left_as_they_were() -> None:
-    reward, value = REWARD.copy(), VALUE.copy()
-    lambda_estimates(reward, value, BOOTSTRAP_VALUE, 0.5, 0.5)[0]
-    assert reward.tolist() == REWARD.tolist()
-    assert value.tolist() == VALUE.tolist()
-
-
-def test_length_and_episode_return() -> None:
-    trajectory = example_trajectory([1.5, -2.0, 0.25])
-    assert trajectory.length == 3
-    assert trajectory.episode_return == -0.25
-
-
-def test_stack_obs_keeps_the_steps_and_the_last_observations_apart() -> None:
-    first, second = example_trajectory([1, 2], seed=1), example_trajectory([3], seed=2)
-    obs, last_obs = stack_obs([first, second])
-    assert obs.dtype == last_obs.dtype == first.obs.dtype
-    assert obs.tolist() == [*first.obs.tolist(), *second.obs.tolist()]
-    assert last_obs.tolist() == [first.last_obs.tolist(), second.last_obs.tolist()]
-
-
-@pytest.mark.parametrize(
-    ("terminated", "advantage"), [(False, [-1.125, 3.5, -2.0]), (True, [-1.3125, 2.75, -5.0])]
-)
-def test_only_a_truncated_episode_is_bootstrapped(terminated: bool, advantage: list[float]) -> None:
-    # The three-step episodes worked out by hand above.
-    batch = batch_of(
-        [example_trajectory(REWARD.tolist(), terminated=terminated)],
-        value=VALUE,
-        last_value=np.array([BOOTSTRAP_VALUE]),
-        discount=0.5,
-        gae_lambda=0.5,
-    )
-    assert batch.advantage.tolist() == advantage
-    assert batch.return_.tolist() == (np.array(advantage) + VALUE).tolist()
-
-
-def test_an_episode_that_is_terminated_and_truncated_at_once_is_not_bootstrapped() -> None:
-    both = example_trajectory(REWARD.tolist(), terminated=True)._replace(truncated=True)
-    terminated = example_trajectory(REWARD.tolist(), terminated=True)
-    assert batch_of([both]).advantage.tolist() == batch_of([terminated]).advantage.tolist()
 
 
 def test_each_episode_is_bootstrapped_with_its_own_last_value() -> None:
@@ -190,24 +111,20 @@ def test_nothing_leaks_from_one_episode_into_another(
         for n, (length, terminated) in enumerate(shapes)
     ]
     chosen %= len(trajectories)
+    owner = np.repeat(np.arange(len(shapes)), [length for length, _ in shapes])
+    ratio = random.uniform(0.5, 1.5, len(owner))
     changed = trajectories.copy()
     changed[chosen] = trajectories[chosen]._replace(reward=trajectories[chosen].reward + 100)
-    owner = np.repeat(np.arange(len(shapes)), [length for length, _ in shapes])
-    differs = batch_of(trajectories).advantage != batch_of(changed).advantage
-    assert differs.tolist() == (owner == chosen).tolist()
-
-
-def test_scaling_multiplies_the_rewards_and_not_the_values() -> None:
-    # Twice these rewards are those of the truncated episode worked out by hand.
-    batch = batch_of(
-        [example_trajectory([0.5, 1.0, 1.5])],
-        value=VALUE,
-        last_value=np.array([BOOTSTRAP_VALUE]),
-        discount=0.5,
-        gae_lambda=0.5,
-        scaled=lambda reward: 2.0 * reward,
+    other_ratio = np.where(owner == chosen, ratio / 4, ratio)
+    before, after, reweighed = (
+        batch_of(some, ratio=some_ratio, estimate=gae_with_vtrace)
+        for some, some_ratio in ((trajectories, ratio), (changed, ratio), (changed, other_ratio))
     )
-    assert batch.advantage.tolist() == [-1.125, 3.5, -2.0]
+    for name in ("advantage", "return_"):
+        differs = getattr(before, name) != getattr(after, name)
+        assert differs.tolist() == (owner == chosen).tolist()
+    assert (owner[after.return_ != reweighed.return_] == chosen).all()
+    assert (after.return_ != reweighed.return_).any()
 
 
 def test_values_that_do_not_fit_the_steps_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""How an agent copies a teacher's episodes before its first update."""
+"""An agent copies a teacher's episodes before its first update, and stays close to the copy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from workflow_rl.agents.algorithm import DivergedError, find
+from tests.agents.examples import episode_of, ppo_agent, same_networks
+from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.agents.policies.distributions import Categorical, Distribution
 from workflow_rl.agents.policies.further_distributions import (
     DiagonalGaussian,
@@ -17,7 +18,6 @@ from workflow_rl.agents.policies.further_distributions import (
 )
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
-from workflow_rl.agents.ppo.losses import copy_weights
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 
@@ -26,10 +26,7 @@ T, DISCOUNT = 12, 0.9
 
 def agent_for(distribution: Distribution, masked: bool = False, **settings: Any) -> PPOAgent:
     small = {"hidden_sizes": (32,), "discount": DISCOUNT, "reward_scale": 1.0}
-    spaces = Spaces(3, distribution, masked=masked)
-    agent = find("ppo").make(PPOConfig(**{**small, **settings}), spaces, 1, "cpu", 1)
-    assert isinstance(agent, PPOAgent)
-    return agent
+    return ppo_agent(Spaces(3, distribution, masked=masked), 1, **{**small, **settings})
 
 
 def lessons(act: Any, n: int, masks: int = 0) -> list[Trajectory]:
@@ -43,9 +40,9 @@ def lessons(act: Any, n: int, masks: int = 0) -> list[Trajectory]:
             free = np.ones((T + 1, masks), np.float32)
             free[np.arange(T), (action + 1) % masks] = 0
             rows = np.concatenate([rows, free], axis=1)
-        log_prob, reward = np.zeros(T, np.float32), np.ones(T)
-        seen = rows[:-1], action, log_prob, reward, rows[-1]
-        taught.append(Trajectory(episode, "", 0, *seen, terminated=True, truncated=False))
+        log_prob = np.zeros(T, np.float32)
+        lesson = episode_of(rows, action, np.ones(T), log_prob, terminated=True, episode=episode)
+        taught.append(lesson)
     return taught
 
 
@@ -84,15 +81,6 @@ def test_a_copy_acts_as_its_teacher_in_episodes_that_it_has_not_seen(
     assert rows[-1].agreement > 0.9
     assert rows[-1].policy_loss < rows[0].policy_loss
     assert agent.policy_version == 0
-
-
-def test_the_same_seed_gives_the_same_copy() -> None:
-    episodes = lessons(sign, 10)
-    agents = [agent_for(Categorical(3)) for _ in range(2)]
-    rows, again = (list(agent.copy(episodes[:8], episodes[8:], 2)) for agent in agents)
-    assert rows == again
-    weights, others = (agent.state_dict()["network"] for agent in agents)
-    assert all(torch.equal(weights[name], others[name]) for name in weights)
 
 
 def test_the_critic_learns_the_discounted_returns() -> None:
@@ -154,8 +142,7 @@ def test_the_critic_learns_the_returns_whoever_estimates_advantages() -> None:
     taught = lessons(sign, 20)
     for agent in (ours, own):
         assert len(list(agent.copy(taught, [], 2))) == 2
-    for name, tensor in ours.network.state_dict().items():
-        assert tensor.equal(own.network.state_dict()[name]), name
+    assert same_networks(ours, own)
 
 
 def test_weights_by_advantage_prefer_what_did_well() -> None:
@@ -170,8 +157,89 @@ def test_weights_by_advantage_prefer_what_did_well() -> None:
     assert agreement(0.5) > agreement(0.0) + 0.2
 
 
-def test_weights_by_advantage_are_1_on_average() -> None:
-    weights = copy_weights(torch.tensor([-1.0, 1.0, 0.0]), 0.5)
-    assert weights.mean() == pytest.approx(1)
-    assert weights[1] / weights[0] == pytest.approx(np.exp(2 / (0.5 * np.sqrt(2 / 3))))
-    assert copy_weights(torch.ones(3), 0.5).tolist() == [1, 1, 1]
+CHOICES = Categorical(3)
+
+
+def taught_agent(distribution: Any = CHOICES, **settings: Any) -> PPOAgent:
+    agent = agent_for(distribution, learning_rate_final=3e-3, entropy_coef=0.0, **settings)
+    act = half if isinstance(distribution, DiagonalGaussian) else sign
+    episodes = lessons(act, 20)
+    list(agent.copy(episodes[:18], episodes[18:], 2))
+    return agent
+
+
+def rollout(agent: PPOAgent) -> list[Trajectory]:
+    """Episodes that pay for the first action, which the teacher takes seldom."""
+    episodes = lessons(lambda rows: 0, 8)
+    if isinstance(agent.distribution, DiagonalGaussian):
+        episodes = lessons(lambda rows: np.ones(2, np.float32), 8)
+    draw = np.random.default_rng(1)
+    return [
+        one._replace(policy_version=agent.policy_version, reward=draw.normal(size=T))
+        for one in episodes
+    ]
+
+
+def likeliest(agent: PPOAgent) -> Any:
+    actor, actions = agent.policy_parameters().actor(greedy=True), []
+    for episode in rollout(agent):
+        actor.reset(0)
+        actions += [actor.act(row[None])[0][0] for row in episode.obs]
+    return np.array(actions)
+
+
+def test_the_weight_falls_linearly_to_nothing() -> None:
+    config = PPOConfig(teacher_coef=2.0, teacher_until=0.4)
+    weights = [config.at(progress).teacher_coef for progress in (0.0, 0.1, 0.2, 0.4, 1.0)]
+    assert weights == pytest.approx([2.0, 1.5, 1.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("distribution", "settings"),
+    [
+        (Categorical(3), {}),
+        (Categorical(3), {"normalise_obs": True, "shared_trunk": True}),
+        (Categorical(3), {"network": "gru"}),
+        (DiagonalGaussian(2), {}),
+    ],
+)
+def test_the_loss_keeps_the_policy_close_to_the_copy(
+    distribution: Any, settings: dict[str, Any]
+) -> None:
+    def moved(coef: float) -> float:
+        """Return how far the likeliest actions have moved from those of the copy."""
+        agent = taught_agent(distribution, teacher_coef=coef, **settings)
+        before = likeliest(agent)
+        told = [agent.update(rollout(agent), 0.0).teacher_loss for _ in range(6)]
+        assert (told[-1] > 0) == (coef > 0)
+        return float(np.abs(likeliest(agent) - before).mean())
+
+    assert moved(100.0) < 0.5 * moved(0.0)
+
+
+def test_a_loss_that_has_faded_changes_no_bit() -> None:
+    agents = [taught_agent(teacher_coef=coef, teacher_until=0.5) for coef in (0.0, 5.0)]
+    for agent in agents:
+        assert agent.update(rollout(agent), 0.5).teacher_loss == 0
+    assert same_networks(*agents)
+
+
+@pytest.mark.parametrize("settings", [{}, {"normalise_obs": True}, {"network": "gru"}])
+def test_a_restored_agent_goes_on_towards_the_same_copy(settings: dict[str, Any]) -> None:
+    agent = taught_agent(teacher_coef=3.0, **settings)
+    agent.update(rollout(agent), 0.1)
+    restored = agent_for(
+        Categorical(3), learning_rate_final=3e-3, entropy_coef=0.0, teacher_coef=3.0, **settings
+    )
+    restored.load_state_dict(agent.state_dict())
+    metrics = [one.update(rollout(one), 0.2) for one in (agent, restored)]
+    assert metrics[0] == metrics[1]
+    assert metrics[0].teacher_loss > 0
+    assert same_networks(agent, restored)
+
+
+def test_a_new_run_that_begins_with_the_agent_has_no_teacher() -> None:
+    agent = taught_agent(teacher_coef=3.0)
+    begun = agent_for(Categorical(3), teacher_coef=3.0)
+    begun.load_policy(agent.state_dict())
+    assert begun.update(rollout(begun), 0.0).teacher_loss == 0

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.agents.examples import example_trajectory
+from tests.agents.ppo.small_agents import collect
 from tests.recall_env import RecallEnv
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
@@ -17,7 +18,7 @@ from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.ppo.sequences import in_time_order, stack_sequences
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.collection.player import Player, play_episodes
+from workflow_rl.collection.player import Player
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 
@@ -48,11 +49,7 @@ def test_sequences_lie_one_after_another_and_run_in_the_order_of_time() -> None:
 
 
 def played(agent: PPOAgent, numbers: range, length: int) -> list[Trajectory]:
-    policy = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
-    envs = SerialEnvs(lambda: RecallEnv(length), 16)
-    specs = [episode_spec(0, number) for number in numbers]
-    finished = [one for some in play_episodes(envs, policy, specs) for one in some]
-    return sorted(finished, key=lambda one: one.episode)
+    return collect(agent, lambda: RecallEnv(length), numbers)
 
 
 def unrolled(agent: PPOAgent, n_steps: int, times: int) -> list[Trajectory]:

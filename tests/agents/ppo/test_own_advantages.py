@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from examples.own_advantages import DECOUPLED
-from tests.agents.examples import example_trajectory
+from tests.agents.examples import episode_of, example_trajectory
 from tests.agents.ppo.small_agents import (
     CONFIG,
     TRAJECTORIES,
@@ -17,7 +17,7 @@ from tests.agents.ppo.small_agents import (
     weights,
 )
 from workflow_rl.agents.policies.distributions import Categorical
-from workflow_rl.agents.ppo.advantages import ValuedEpisodes
+from workflow_rl.agents.ppo.advantages import ValuedEpisodes, gae, gae_with_vtrace
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.algorithm import PPO
 from workflow_rl.agents.spaces import Spaces
@@ -29,31 +29,7 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 
 def own_gae(episodes: ValuedEpisodes) -> Pair:
-    """Schulman et al. 2016, equation 16, a step of an episode at a time."""
-    advantage = np.empty_like(episodes.reward)
-    for n, after in enumerate(episodes.bootstrap_value):
-        running = 0.0
-        for t in reversed(range(len(advantage))):
-            discount, value = episodes.discount[t, n], episodes.value[t, n]
-            delta = episodes.reward[t, n] + discount * after - value
-            running = delta + discount * episodes.gae_lambda * running
-            advantage[t, n], after = running, value
-    return advantage, advantage + episodes.value
-
-
-def own_vtrace(episodes: ValuedEpisodes) -> Pair:
-    """Espeholt et al. 2018, equation 1 and remark 1, a step of an episode at a time."""
-    advantage, target = np.empty_like(episodes.reward), episodes.value.copy()
-    for n, after in enumerate(episodes.bootstrap_value):
-        correction = 0.0
-        for t in reversed(range(len(advantage))):
-            discount, value = episodes.discount[t, n], episodes.value[t, n]
-            delta = episodes.reward[t, n] + discount * after - value
-            advantage[t, n] = delta + discount * episodes.gae_lambda * correction
-            correction = min(1.0, episodes.ratio[t, n]) * advantage[t, n]
-            target[t, n] += correction
-            after = value
-    return advantage, target
+    return gae(episodes)
 
 
 def of_several_lengths() -> list[Trajectory]:
@@ -66,12 +42,13 @@ def of_several_lengths() -> list[Trajectory]:
     [{}, {"network": "gru"}, {"shared_trunk": True}, {"normalise_returns": True}],
     ids=["mlp", "gru", "shared", "normalised"],
 )
-@pytest.mark.parametrize("correction", ["none", "vtrace"])
+@pytest.mark.parametrize(("correction", "other"), [("none", "vtrace"), ("vtrace", "none")])
 def test_what_an_own_estimator_repeats_gives_the_same_weights(
-    correction: str, changes: dict[str, Any]
+    correction: str, other: str, changes: dict[str, Any]
 ) -> None:
-    ours, own = (example_agent(correction=correction, **changes) for _ in range(2))
-    own.advantages = own_vtrace if correction == "vtrace" else own_gae
+    # What is assigned counts, whatever the setting.
+    ours, own = (example_agent(correction=one, **changes) for one in (correction, other))
+    own.advantages = gae_with_vtrace if correction == "vtrace" else own_gae
     for _ in range(2):
         lagging = [older_trajectory(ours, TRAJECTORIES[0], 0.5)] if not changes else []
         rollout = [*of_several_lengths(), *lagging]
@@ -93,8 +70,7 @@ def acted_in_a_team(seed: int) -> Trajectory:
     rows = np.array([[*random.normal(size=2), *of] for of in status], np.float32)
     action = random.integers(2, size=(5, 2))
     log_prob = np.full((5, 2), np.log(0.5), np.float32)
-    reward = random.normal(size=5)
-    return Trajectory(seed, "", 0, rows[:-1], action, log_prob, reward, rows[-1], False, True)
+    return episode_of(rows, action, random.normal(size=5), log_prob, episode=seed)
 
 
 @pytest.mark.parametrize("policy_of", ["", "a=one,b=two"])
@@ -154,5 +130,5 @@ def test_a_subclass_gives_its_estimator_as_it_gives_its_losses() -> None:
     class Own(PPOAgent):
         advantages = staticmethod(own_gae)
 
-    made = Own(CONFIG, Spaces(2, Categorical(2)), seed=0)
+    made = Own(CONFIG.changed(correction="vtrace"), Spaces(2, Categorical(2)), seed=0)
     assert made.advantages is own_gae

@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 import torch
 
+from tests.agents.examples import acted_on, episode_of, ppo_agent
 from workflow_rl.agents.algorithm import find
+from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.policies.torch_memory import Packed
 from workflow_rl.agents.ppo.agent import PPOAgent
+from workflow_rl.agents.ppo.algorithm import PPO
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.spaces import Spaces
+from workflow_rl.agents.team import ACTS, TeamLayout
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.errors import ConfigError
 
@@ -22,10 +26,8 @@ D, P, A = 4, 2, 3
 
 
 def agent_for(spaces: Spaces, **settings: Any) -> PPOAgent:
-    own = {"hidden_sizes": (8, 6), "minibatch_size": 8, "epochs": 2}
-    agent = find("ppo").make(PPOConfig(**{**own, **settings}), spaces, 0, "cpu", 2)
-    assert isinstance(agent, PPOAgent)
-    return agent
+    small = {"hidden_sizes": (8, 6), "minibatch_size": 8, "epochs": 2}
+    return ppo_agent(spaces, threads=2, **{**small, **settings})
 
 
 def rows_of(spaces: Spaces, m: int = 9) -> Any:
@@ -33,14 +35,6 @@ def rows_of(spaces: Spaces, m: int = 9) -> Any:
     masks = np.ones((m, A * spaces.masked), np.float32)
     masks[:, 1:2] = 0
     return np.concatenate([rows, masks], axis=1)
-
-
-def trajectory_of(agent: PPOAgent, rows: Any) -> Trajectory:
-    actor = agent.policy_parameters().actor()
-    actor.reset(1)
-    actions, log_probs = zip(*(actor.act(row[None]) for row in rows[:-1]), strict=True)
-    taken = np.concatenate(actions), np.concatenate(log_probs), np.arange(8.0)
-    return Trajectory(0, "", agent.policy_version, rows[:-1], *taken, rows[-1], True, False)
 
 
 @pytest.mark.parametrize("network", ["mlp", "gru", "lstm", "frame-stack"])
@@ -56,7 +50,7 @@ def test_a_shared_trunk_learns_both_and_is_kept(network: str) -> None:
     last = agent.network.actor_network.hidden_sizes[-1] + 1
     assert n_apart == 2 * (n_parameters - (A + 1) * last) + (A + 1) * last
     rows = rows_of(spaces)
-    losses = [agent.update([trajectory_of(agent, rows)], 0.0).value_loss for _ in range(12)]
+    losses = [agent.update([acted_on(agent, rows)], 0.0).value_loss for _ in range(12)]
     assert losses[-1] < losses[0] / 2
     state, settings = agent.state_dict(), agent.config
     policy: Any = find("ppo").saved_policy(settings, state)
@@ -83,7 +77,7 @@ def test_the_critics_loss_is_weighed_in_a_shared_trunk(value_coef: float) -> Non
     # The values are the last outputs of the network.
     bias = list(agent.network.actor.parameters())[-1]
     before = bias.detach().clone()
-    agent.update([trajectory_of(agent, rows_of(spaces))], 0.0)
+    agent.update([acted_on(agent, rows_of(spaces))], 0.0)
     assert len(bias) == A + 1
     assert bool(bias[-1] == before[-1]) == (value_coef == 0)
     assert (bias[:-1] != before[:-1]).all()
@@ -105,7 +99,7 @@ def test_only_the_critic_sees_what_is_privileged(network: str, masked: bool) -> 
     spaces = Spaces(D, Categorical(A), masked=masked, privileged=P)
     agent = agent_for(spaces, network=network, normalise_obs=True)
     rows = rows_of(spaces)
-    agent.update([trajectory_of(agent, rows)], 0.0)
+    agent.update([acted_on(agent, rows)], 0.0)
     other = rows.copy()
     other[:, D : D + P] += 1
     seen, changed = (
@@ -136,31 +130,65 @@ def test_only_the_critic_sees_what_is_privileged(network: str, masked: bool) -> 
         plain.load_policy(agent.state_dict())
 
 
-def test_a_critic_that_sees_what_is_hidden_teaches_the_actor_sooner() -> None:
-    """Chance pays or costs 30 beside the 1 for the right action. The state alone shows which."""
+def test_the_critic_sees_further_numbers_and_the_actor_does_not() -> None:
+    network = ActorCritic(1, Categorical(2), (), "tanh", 0, masked=True, n_further=2)
+    with torch.no_grad():
+        network.actor[0].weight[:] = torch.tensor([[1.0], [2.0]])
+        network.critic[0].weight[:] = torch.tensor([[1.0, 10.0, 100.0]])
+    rows = torch.tensor([[3.0, 4.0, 5.0, 1.0, 0.0], [1.0, 0.0, 2.0, 1.0, 1.0]])
+    assert network.values(rows).tolist() == [543, 201]
+    assert network.outputs(rows).tolist() == [[3, -np.inf], [1, 2]]
+    assert network.policy_parameters().weights[0].shape == (1, 2)
 
-    def learned(n_hidden: int, seed: int) -> float:
-        spaces = Spaces(1, Categorical(2), privileged=n_hidden)
-        settings = {"minibatch_size": 200, "learning_rate": 0.01, "discount": 0.5, "epochs": 5}
-        agent = agent_for(spaces, **settings, hidden_sizes=(16,), reward_scale=0.03)
-        draw = np.random.default_rng(seed)
-        for _ in range(40):
-            rows = draw.choice([-1.0, 1.0], (25, 9, 1 + n_hidden)).astype(np.float32)
-            luck = rows[:, :8, 1] if n_hidden else draw.choice([-1.0, 1.0], (25, 8))
-            actor, episodes = agent.policy_parameters().actor(agent.policy_version), []
-            for number, (seen, pays) in enumerate(zip(rows, luck, strict=True)):
-                actor.reset(int(draw.integers(2**32)))
-                taken = [actor.act(row[None]) for row in seen[:-1]]
-                action, log_prob = (np.concatenate(column) for column in zip(*taken, strict=True))
-                reward = (action == (seen[:-1, 0] > 0)) + 30.0 * pays
-                told = seen[:-1], action, log_prob, reward, seen[-1], False, True
-                episodes.append(Trajectory(number, "", agent.policy_version, *told))
-            agent.update(episodes, 0.0)
-        both = np.array([[-1.0], [1.0]], np.float32)
-        outputs = agent.policy_parameters().actor().outputs(both)
-        right = np.exp(outputs[[0, 1], [0, 1]]) / np.exp(outputs).sum(axis=1)
-        return float(right.mean())
 
-    seeing, blind = ([learned(n, seed) for seed in range(3)] for n in (1, 0))
-    assert np.mean(seeing) > 0.85
-    assert np.mean(seeing) > np.mean(blind) + 0.1
+def guessed(reward_of: np.ndarray, seed: int) -> Trajectory:
+    """One step of two agents, who see nothing; the state, which is random, is the reward."""
+    rows = np.array([[0, 0, ACTS, ACTS, reward_of[0]], [0, 0, ACTS, ACTS, 0]], np.float32)
+    action = np.random.default_rng(seed).integers(2, size=(1, 2))
+    log_prob = np.full((1, 2), np.log(0.5), np.float32)
+    return episode_of(rows, action, reward_of, log_prob, terminated=True, episode=seed)
+
+
+def test_only_a_central_critic_learns_what_the_state_says() -> None:
+    layout = TeamLayout(("a", "b"), (1, 1), (2, 2), state_size=1)
+    spaces = Spaces(layout.obs_dim, Categorical(4), team=layout)
+    losses = {}
+    for critic in ("own", "central"):
+        settings = PPOConfig(
+            critic=critic, hidden_sizes=(16,), epochs=20, minibatch_size=64, learning_rate=0.02,
+            normalise_obs=True, reward_scale=1.0,
+        )  # fmt: skip
+        agent = PPO().make(settings, spaces, 0, "cpu", 1)
+        rewards = np.random.default_rng(0).choice([-1.0, 1.0], size=(64, 1))
+        for _ in range(3):
+            metrics = agent.update([guessed(one, n) for n, one in enumerate(rewards)], 0.0)
+        losses[critic] = metrics.whole.value_loss
+        # Workers need nothing of the critic.
+        saved = PPO().saved_policy(settings, agent.state_dict())
+        assert saved.parameters["a"].described().n_inputs == 3
+        acting = agent.policy_parameters().parameters["a"]
+        assert np.array_equal(saved.parameters["a"].weights[0], acting.weights[0])
+        assert np.array_equal(saved.parameters["a"].obs_mean, acting.obs_mean)
+        again = PPO().make(settings, spaces, 1, "cpu", 1)
+        again.load_state_dict(agent.state_dict())
+        again.load_policy(agent.state_dict())
+    assert losses["central"] < 0.05
+    assert losses["own"] > 0.3
+
+
+def test_losses_of_your_own_are_those_of_every_policy_of_a_team() -> None:
+    layout = TeamLayout(("a", "b"), (1, 1), (2, 2), state_size=1)
+    spaces = Spaces(layout.obs_dim, Categorical(4), team=layout)
+    agent: Any = PPO().make(PPOConfig(policy_of="a=one,b=two"), spaces, 0, "cpu", 1)
+    agent.policy_loss = lambda ratio, advantage, clip_range: (ratio * 0).mean() + 7
+    agent.value_loss = lambda value, return_: (value * 0).mean() + 5
+    metrics = agent.update([guessed(np.ones(1), 0)], 0.0)
+    for policy in metrics.of_each.values():
+        assert (policy.policy_loss, policy.value_loss) == (7, 5)
+    # The whole's gradient steps are those of all policies, and each has columns of its own.
+    steps = [policy.gradient_steps for policy in metrics.of_each.values()]
+    told = metrics._asdict()
+    assert told["gradient_steps"] == sum(steps) >= 2
+    assert [told["gradient_steps_one"], told["gradient_steps_two"]] == steps
+    assert told["value_gradient_norm_one"] == 0  # The losses are constant.
+    assert {*PPO().metrics_of(agent.learners["one"].config, spaces)} == {*told}

@@ -1,17 +1,24 @@
-"""Pools of workers on a Ray that is played in this process, and when a worker counts as silent."""
+"""Pools and workers on a Ray that is played in this process, and when a worker counts as silent."""
 
 from __future__ import annotations
 
+import functools
 import logging
+import os
 import pickle
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import cloudpickle
+import numpy as np
 import pytest
 
+from tests.any_envs import PuzzleEnv
 from tests.tiny_envs import CountingEnv
 from tests.workflow_rl.cluster.played_ray import PlayedRay
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
@@ -19,14 +26,15 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cluster import ray_connection, ray_pool, ray_worker
 from workflow_rl.cluster.ray_connection import COMPILE_SECONDS, RayConnection
 from workflow_rl.cluster.ray_pool import RayPool
-from workflow_rl.cluster.ray_worker import StoredLife
+from workflow_rl.cluster.ray_worker import Host, RayWorker, StoredLife
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.failures import WorkerError
-from workflow_rl.collection.messages import Command
+from workflow_rl.collection.messages import Command, Reply, Request
 from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.collection.trace import Activity, Trace, unpacked_marks
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
+from workflow_rl.environments.flat_env import FlatEnv
 from workflow_rl.errors import ConfigError
 
 HOUR = 3600.0
@@ -224,3 +232,24 @@ def test_a_worker_that_has_not_started_is_silent_as_its_sign_says(
         actor.sign = lambda: (time.time() - HOUR, False)
         time.sleep(0.6)
         assert connection.overdue
+
+
+def read(stream: Iterator[bytes]) -> list[Any]:
+    """As Ray does: it sends a value for each message of a stream."""
+    messages = [next(stream)]
+    with suppress(StopIteration):
+        while True:
+            messages.append(stream.send("more"))  # type: ignore[attr-defined]
+    return [pickle.loads(message) for message in messages]
+
+
+def test_streams_take_what_ray_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Host("node", "127.0.0.1", os.getpid(), 0, [])
+    monkeypatch.setattr(RayWorker, "_host", lambda worker: host)
+    worker = RayWorker(2, 0.0, False, {})
+    make_envs = functools.partial(SerialEnvs, lambda: FlatEnv(PuzzleEnv()))
+    assert read(worker.start(cloudpickle.dumps(make_envs))) == [Reply(host)]
+    reset = Request(Command.RESET, ([0, 1], [episode_spec(0, n) for n in range(2)]))
+    (reply,) = read(worker.answer(pickle.dumps(reset), None))
+    assert isinstance(reply, Reply)
+    assert np.shape(reply.result[0]) == (2, 15)

@@ -19,9 +19,10 @@ from tests.faulty_env import FAULTS, FaultyEnv
 from tests.nodes import is_of_ray
 from tests.processes import descendants, survivors
 from tests.tiny_envs import CountingEnv, RaisingEnv, SleepyEnv
+from tests.workflow_rl.collection import collectors
 from workflow_rl import portable
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.cluster import ray_connection, ray_pool
+from workflow_rl.cluster import ray_connection
 from workflow_rl.cluster.cluster import Cluster
 from workflow_rl.cluster.ray_pool import RayPool, node_variables
 from workflow_rl.collection.async_collector import AsyncCollector
@@ -29,13 +30,9 @@ from workflow_rl.collection.env_positions import first_positions
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
 from workflow_rl.collection.messages import Command
 from workflow_rl.collection.player import player_at
-from workflow_rl.collection.pool import MAX_RAISES
-from workflow_rl.collection.rollout import Rollout
-from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.collection.trace import Trace, unpacked_marks
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
-from workflow_rl.errors import ConfigError
 from workflow_rl.life import compiling
 
 ray = pytest.importorskip("ray")
@@ -99,16 +96,8 @@ def pids(pool: RayPool) -> list[int]:
     return [worker.actor.host.pid for worker in pool._workers]  # type: ignore[union-attr]
 
 
-def collect_async(make_env, policy, specs, n_workers=2, **pool_options) -> Rollout:
-    with RayPool(partial(SerialEnvs, make_env), n_workers, **pool_options) as pool:
-        return AsyncCollector(pool, 3).collect(policy, specs)
-
-
-def collect_sync(make_env, policy, specs, n_workers=2, **pool_options) -> Rollout:
-    with RayPool(partial(SerialEnvs, make_env), n_workers, 2, **pool_options) as pool:
-        return SyncCollector(pool, n_workers * 2).collect(policy, specs)
-
-
+collect_async = partial(collectors.collect_async, pool_of=RayPool)
+collect_sync = partial(collectors.collect_sync, pool_of=RayPool)
 COLLECTORS = [pytest.param(collect_async, id="async"), pytest.param(collect_sync, id="sync")]
 
 
@@ -247,14 +236,6 @@ def test_a_clock_that_is_put_right_ends_no_slow_worker(monkeypatch):
         assert len(pool.receive(0).result.obs) == 6
 
 
-def test_an_episode_that_always_raises_is_left_out(policy, specs, expected, same_trajectories):
-    seeds = frozenset({specs[4].env_seed})
-    rollout = collect_async(partial(RaisingEnv, seeds), policy, specs, max_failures=1)
-    assert rollout.skipped == (4,)
-    assert rollout.workers_restarted == MAX_RAISES
-    same_trajectories(rollout.trajectories, [*expected[:4], *expected[5:]])
-
-
 def test_too_many_failures_end_it(policy, specs):
     def no_envs(n_envs: int) -> Any:
         raise ZeroDivisionError("no env today")
@@ -287,15 +268,6 @@ def test_workers_import_no_torch_and_have_the_kernels_of_the_main_process():
     # A node that was started elsewhere has other variables.
     assert node_variables().items() >= {name: own[name] for name in portable.PINS}.items()
     assert own["OMP_NUM_THREADS"] == own["MKL_NUM_THREADS"] == "1"
-
-
-def test_a_node_with_other_software_is_refused(monkeypatch):
-    other = {**ray_pool.software(), "numpy": "1.0"}
-    monkeypatch.setattr(ray_pool, "software", lambda: other)
-    expected = r"numpy: \S+ there, 1\.0 here$"
-    with pytest.raises(ConfigError, match=expected) as caught, RayPool(COUNTING, 2):
-        pass
-    assert "\n" not in str(caught.value)
 
 
 def test_a_stop_is_noticed_while_waiting():

@@ -1,4 +1,4 @@
-"""Both collectors on workers of this machine."""
+"""Both collectors on workers of a pool, by default of this machine."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from workflow_rl.environments.env_batch import SerialEnvs
 Collector = Callable[..., Rollout]
 
 
-def collect_async(make_env, policy, specs, n_workers=2, per_request=3, **pool_options) -> Rollout:
-    with LocalPool(partial(SerialEnvs, make_env), n_workers, **pool_options) as pool:
+def collect_async(
+    make_env, policy, specs, n_workers=2, per_request=3, pool_of=LocalPool, **pool_options
+) -> Rollout:
+    with pool_of(partial(SerialEnvs, make_env), n_workers, **pool_options) as pool:
         return AsyncCollector(pool, per_request).collect(policy, specs)
 
 
-def collect_sync(make_env, policy, specs, n_workers=2, per_worker=2, **pool_options) -> Rollout:
-    with LocalPool(partial(SerialEnvs, make_env), n_workers, per_worker, **pool_options) as pool:
+def collect_sync(
+    make_env, policy, specs, n_workers=2, per_worker=2, pool_of=LocalPool, **pool_options
+) -> Rollout:
+    with pool_of(partial(SerialEnvs, make_env), n_workers, per_worker, **pool_options) as pool:
         return SyncCollector(pool, n_workers * per_worker).collect(policy, specs)
 
 

@@ -17,6 +17,13 @@ from workflow_rl.collection.messages import Command, Request, Unroll
 from workflow_rl.environments.episode import episode_spec
 
 
+def answer(number: int) -> Trajectory:
+    nothing = np.zeros(0)
+    return Trajectory(
+        number, "B_lineAgent", 0, nothing, nothing, nothing, nothing, nothing, False, True
+    )
+
+
 def sizes_of_blocks(n_specs: float, largest: int, smallest: int = 1, n_workers: int = 2):
     specs = (episode_spec(0, number, RED_AGENTS) for number in itertools.count())
     work = EpisodeAssignments(specs, n_specs, n_workers, largest, smallest)
@@ -30,13 +37,8 @@ def test_blocks_shrink_so_that_workers_end_together():
     assert list(sizes_of_blocks(100, 50))[-3:] == [1, 1, 1]
     assert list(sizes_of_blocks(100, 10))[:2] == [10, 10]
     assert list(sizes_of_blocks(5, 1)) == [1] * 5
-
-
-def test_a_worker_is_given_as_many_episodes_as_it_plays_at_once_if_there_are():
+    # As many as a worker plays at once, if there are; endless work is as large as allowed.
     assert list(sizes_of_blocks(30, 1, smallest=12)) == [12, 12, 6]
-
-
-def test_blocks_of_endless_work_are_as_large_as_allowed():
     assert list(itertools.islice(sizes_of_blocks(math.inf, 7), 3)) == [7, 7, 7]
 
 
@@ -46,13 +48,6 @@ def clock(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(assignments_module.time, "perf_counter", lambda: now[0])
     return now
-
-
-def finish(work: EpisodeAssignments, worker: int) -> None:
-    """The worker answers with all that it was asked."""
-    blank = Trajectory(*[None] * 10)  # type: ignore[arg-type]
-    for number in list(work._playing[worker]):
-        work.answered(worker, [blank._replace(episode=number)])
 
 
 def work_with_a_slow_worker(
@@ -65,50 +60,38 @@ def work_with_a_slow_worker(
         assert work.request(worker) is not None
     for now, worker in ((fast, 1), (fast, 2), (10.0, 0)):
         clock[0] = now
-        finish(work, worker)
+        work.answered(worker, [answer(number) for number in list(work._playing[worker])])
     return work
 
 
-def test_the_last_episodes_are_left_to_the_workers_that_finish_them_sooner(clock):
-    work = work_with_a_slow_worker(clock, 20)
-    # 17 wait. The two fast ones need 8.5 s and the rest of an episode: worker 0 would take 10.
-    assert work.request(0) is None
-    assert work.request(1) is not None
-    work.lost(1)
-    assert work.request(0) is not None, "worker 1 is another one now, of unknown pace"
-
-
-def test_a_slow_worker_is_used_while_there_is_much_to_do(clock):
-    work = work_with_a_slow_worker(clock, 30)
-    # 27 wait: the fast ones need 13.5 s.
-    assert work.request(0) is not None
-
-
-def test_workers_of_less_than_an_episode_a_second_are_judged_alike(clock):
-    # 7 wait: the fast ones need 7 s and the rest of an episode.
-    assert work_with_a_slow_worker(clock, 10, fast=2.0).request(0) is None
-    clock[0] = 0.0
-    # 11 wait.
-    assert work_with_a_slow_worker(clock, 14, fast=2.0).request(0) is not None
-
-
-def test_whoever_is_fastest_always_takes_what_waits(clock):
-    work = work_with_a_slow_worker(clock, 4)
-    assert work.request(0) is None
-    assert work.request(2) is not None
+@pytest.mark.parametrize(
+    ("n_specs", "fast", "is_asked"),
+    [
+        # 17 wait. The two fast ones need 8.5 s and the rest of an episode: worker 0 would take 10.
+        (20, 1.0, False),
+        # 27 wait: the fast ones need 13.5 s.
+        (30, 1.0, True),
+        # 7 and 11 wait: workers of less than an episode a second are judged alike.
+        (10, 2.0, False),
+        (14, 2.0, True),
+        (4, 1.0, False),
+    ],
+)
+def test_the_last_episodes_are_left_to_the_workers_that_finish_them_sooner(
+    n_specs, fast, is_asked, clock
+):
+    work = work_with_a_slow_worker(clock, n_specs, fast)
+    assert (work.request(0) is not None) == is_asked
+    if not is_asked:
+        assert work.request(2) is not None, "whoever is fastest always takes what waits"
+        work.lost(2)
+        assert work.request(0) is not None, "worker 2 is another one now, of unknown pace"
 
 
 def numbers(request: Request | None) -> list[int]:
     assert request is not None
     assert request.command is Command.PLAY
     return [spec.number for spec in request.payload]
-
-
-def answer(number: int) -> Trajectory:
-    nothing = np.zeros(0)
-    return Trajectory(
-        number, "B_lineAgent", 0, nothing, nothing, nothing, nothing, nothing, False, True
-    )
 
 
 def test_episodes_of_a_lost_worker_are_handed_out_again_before_all_others_and_only_those():

@@ -119,17 +119,6 @@ def test_a_worker_that_fails_changes_nothing(
         assert "still running" in message
 
 
-@pytest.mark.parametrize("collect", COLLECTORS)
-def test_several_workers_may_fail(
-    collect: Collector, policy, specs, expected, tmp_path, same_trajectories
-):
-    tickets = [tmp_path / str(number) for number in range(3)]
-    make_env = partial(FaultyEnv, CountingEnv, "killed", "step", 4, tickets)
-    rollout = collect(make_env, policy, specs, 3)
-    same_trajectories(rollout.trajectories, expected)
-    assert rollout.workers_restarted == 3
-
-
 @pytest.mark.usefixtures("exit_codes_are_known")
 @pytest.mark.parametrize("method", ["create", "step"])
 @pytest.mark.parametrize("collect", COLLECTORS)
@@ -145,35 +134,31 @@ def test_failures_without_end_stop_the_collection(
     assert caught.value.__cause__.exitcode == 1
 
 
-@pytest.mark.parametrize("method", ["reset", "step"])
-@pytest.mark.parametrize("collect", COLLECTORS)
-def test_an_episode_that_always_raises_is_left_out(
-    collect: Collector, method, policy, specs, expected, same_trajectories, caplog
-):
-    """It counts as one failure, however often it was tried."""
-    broken = (specs[2], specs[7])
-    make_env = partial(RaisingEnv, frozenset(spec.env_seed for spec in broken), method)
-    rollout = collect(make_env, policy, specs, max_failures=2)
-    same_trajectories(rollout.trajectories, [t for t in expected if t.episode not in (2, 7)])
-    assert sorted(rollout.skipped) == [2, 7]
-    assert rollout.episodes == len(specs)
-    assert rollout.workers_restarted == 2 * MAX_RAISES
-    for number in (2, 7):
-        assert f"episode {number} is left out: " in caplog.text
-
-
 @pytest.mark.parametrize(
-    ("error", "method"),
-    [(SystemExit, "reset"), (KeyboardInterrupt, "step"), (CancelledError, "step")],
+    ("broken", "method", "error"),
+    [
+        ((2, 7), "reset", ArithmeticError),
+        ((2, 7), "step", ArithmeticError),
+        ((2,), "reset", SystemExit),
+        ((2,), "step", KeyboardInterrupt),
+        ((2,), "step", CancelledError),
+    ],
 )
 @pytest.mark.parametrize("collect", COLLECTORS)
-def test_an_episode_that_always_exits_is_left_out_like_another(
-    collect: Collector, error, method, policy, specs, caplog
+def test_an_episode_that_always_raises_or_exits_is_left_out(
+    collect: Collector, broken, method, error, policy, specs, expected, same_trajectories, caplog
 ):
-    broken = frozenset([specs[2].env_seed])
-    rollout = collect(partial(RaisingEnv, broken, method, error), policy, specs, max_failures=1)
-    assert rollout.skipped == (2,)
+    """It counts as one failure, however often it was tried."""
+    seeds = frozenset(specs[number].env_seed for number in broken)
+    make_env = partial(RaisingEnv, seeds, method, error)
+    rollout = collect(make_env, policy, specs, max_failures=len(broken))
+    same_trajectories(rollout.trajectories, [t for t in expected if t.episode not in broken])
+    assert sorted(rollout.skipped) == list(broken)
+    assert rollout.episodes == len(specs)
+    assert rollout.workers_restarted == len(broken) * MAX_RAISES
     assert f"raised {error.__name__}: no " in caplog.text
+    for number in broken:
+        assert f"episode {number} is left out: " in caplog.text
 
 
 @pytest.mark.parametrize("collect", COLLECTORS)
@@ -234,12 +219,16 @@ def test_an_env_that_goes_on_leaves_an_episode_out(mode, method, policy, same_tr
     assert rollouts[-1].positions[1].skipped == (11,)
 
 
-@pytest.mark.parametrize("collector_of", [AsyncCollector, partial(SyncCollector, n_envs=2)])
-def test_restarts_are_those_of_the_collection(collector_of, policy, specs):
-    with LocalPool(partial(SerialEnvs, CountingEnv), 2) as pool:
+@pytest.mark.parametrize("collector_of", [AsyncCollector, partial(SyncCollector, n_envs=3)])
+def test_restarts_are_those_of_the_collection(
+    collector_of, policy, specs, expected, same_trajectories
+):
+    with LocalPool(partial(SerialEnvs, CountingEnv), 3) as pool:
         collector = collector_of(pool)
-        for n_killed in (1, 2, 0, 1):
+        for n_killed in (1, 3, 0, 2):
             for worker in pool._workers[:n_killed]:
                 worker.process.kill()
                 worker.process.join()
-            assert collector.collect(policy, specs).workers_restarted == n_killed
+            rollout = collector.collect(policy, specs)
+            assert rollout.workers_restarted == n_killed
+            same_trajectories(rollout.trajectories, expected)

@@ -6,20 +6,16 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.tiny_envs import CountingEnv
-from tests.workflow_rl.collection.collectors import COLLECTORS, Collector, collect_async
-from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
-from workflow_rl.cage2.env.environment import Cage2
+from tests.workflow_rl.collection.collectors import COLLECTORS, Collector
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.messages import Command
-from workflow_rl.collection.player import play_episode
 from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
@@ -49,38 +45,6 @@ def test_no_shape_changes_the_result(
     specs = [episode_spec(3, number, RED_AGENTS) for number in range(n_episodes)]
     rollout = collect(CountingEnv, policy, specs, n_workers, size)
     same_trajectories(rollout.trajectories, expected[:n_episodes])
-
-
-def test_on_cyborg_synchronous_and_asynchronous_are_equal(policy, same_trajectories):
-    specs = [episode_spec(1, number, RED_AGENTS) for number in range(5)]
-    make_envs = Cage2(max_steps=12, simulator="cyborg").make_envs
-    with LocalPool(make_envs, 2) as pool:
-        one = AsyncCollector(pool, 3).collect(policy, specs)
-    with LocalPool(make_envs, 2, 2) as pool:
-        other = SyncCollector(pool, 4).collect(policy, specs)
-    same_trajectories(one.trajectories, other.trajectories)
-    assert len({t.variant for t in one.trajectories}) > 1
-
-
-def test_another_seed_is_another_episode(policy):
-    env = SerialEnvs(CountingEnv, 1)
-    one = play_episode(env, policy, episode_spec(3, 0, RED_AGENTS))
-    other = play_episode(env, policy, episode_spec(4, 0, RED_AGENTS))
-    assert not np.array_equal(one.obs, other.obs)
-
-
-def test_evaluation_seeds_are_not_training_seeds(policy):
-    from workflow_rl.environments.episode import SeedStream
-
-    streams = [episode_spec(0, 0, ("SleepAgent",), stream) for stream in SeedStream]
-    assert len({spec.env_seed for spec in streams}) == len(streams)
-
-
-def test_greedy_policy_travels_to_the_workers(policy, specs):
-    greedy = NumpyPolicy(policy.parameters, greedy=True)
-    rollout = collect_async(CountingEnv, greedy, specs)
-    for trajectory in rollout.trajectories:
-        assert np.array_equal(trajectory.action, policy.outputs(trajectory.obs).argmax(axis=1))
 
 
 class CountingPool(LocalPool):

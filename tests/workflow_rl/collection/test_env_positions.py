@@ -146,24 +146,6 @@ def test_an_episode_that_ends_on_the_way_back_begins_again(policy):
     ]
 
 
-def test_positions_follow_the_actions_and_move_on_by_their_stride(policy):
-    positions = first_positions(3, RED_AGENTS, 2, first_episode=10)
-    assert [(position.episode, position.stride, position.actions) for position in positions] == [
-        (10, 2, None),
-        (11, 2, None),
-    ]
-    (first, second) = unrolls(SerialEnvs(CountingEnv, 2), policy, 2, 2, positions)
-    advance_positions(positions, first)
-    assert [actions_of(position) for position in positions] == [t.action.tolist() for t in first]
-    advance_positions(positions, second)
-    for env, position in enumerate(positions):
-        own = [t for t in second if t.episode % 2 == env]
-        assert position.episode == (own[-1].episode + 2 if own[-1].ended else own[-1].episode)
-        if not own[-1].ended:
-            in_episode = [t for t in first + second if t.episode == position.episode]
-            assert actions_of(position) == [a for t in in_episode for a in t.action.tolist()]
-
-
 def test_an_episode_is_left_out_by_the_env_whose_it_is():
     positions = first_positions(3, RED_AGENTS, 3, first_episode=10)
     skip(positions, 17)

@@ -38,6 +38,9 @@ from workflow_rl.environments.episode import episode_spec
 
 ROOT = Path(__file__).resolve().parents[3]
 COUNTING = partial(SerialEnvs, CountingEnv)
+RESET = (Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
+STEP = (Command.STEP, ([0], np.array([0])))
+LOST = WorkerError("worker-0", Command.STEP, None, "was unlucky")
 
 
 def living(pids: list[int]) -> list[int]:
@@ -146,51 +149,40 @@ def test_ctrl_c_never_reaches_the_fork_server_nor_a_worker():
             assert int(status["SigBlk"], 16) & 1 << signal.SIGINT - 1
 
 
-def test_a_worker_that_stops_in_the_middle_of_a_message_is_reported():
+@pytest.mark.parametrize(
+    ("then", "timeout", "fixtures", "said"),
+    [
+        (lambda: time.sleep(60), 1.0, (), r"for 1 s, because .*, during 'reset'"),
+        (
+            *(lambda: os._exit(9), 60.0, ["exit_codes_are_known"]),
+            r"ended during 'reset' \(exit code: 9\)",
+        ),
+    ],
+    ids=["stops", "dies"],
+)
+def test_a_worker_that_goes_wrong_in_the_middle_of_a_message_is_reported(
+    then, timeout, fixtures, said, request
+):
+    for name in fixtures:
+        request.getfixturevalue(name)
+
     class HalfMessage:
         def reset(self, **options):
             frame = sys._getframe()
             while frame.f_code.co_name != "worker_main":
                 frame = frame.f_back
             os.write(frame.f_locals["pipe"].fileno(), struct.pack("!i", 1000) + bytes(10))
-            time.sleep(60)
+            then()
 
-    with LocalPool(partial(SerialEnvs, HalfMessage), 1, timeout=1.0) as pool:  # type: ignore[arg-type]
+    with LocalPool(partial(SerialEnvs, HalfMessage), 1, timeout=timeout) as pool:  # type: ignore[arg-type]
         worker = psutil.Process(worker_pids(pool)[0])
         # Frees a receive that would wait for ever, which is then told otherwise.
         rescue = threading.Timer(30, worker.kill)
         rescue.start()
-        pool.send(0, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
-        with pytest.raises(WorkerError, match=r"for 1 s, because .*, during 'reset'"):
+        pool.send(0, *RESET)
+        with pytest.raises(WorkerError, match=said):
             pool.receive(0)
         rescue.cancel()
-
-
-def test_factories_that_cannot_be_pickled_by_name_are_sent():
-    seed = 12
-
-    class LocalEnv(CountingEnv):
-        captured = seed
-
-    with LocalPool(lambda n_envs: SerialEnvs(LocalEnv, n_envs), 1) as pool:
-        assert len(living(worker_pids(pool))) == 1
-
-
-@pytest.mark.usefixtures("exit_codes_are_known")
-def test_a_worker_that_dies_in_the_middle_of_a_message_is_reported():
-    class HalfMessage:
-        def reset(self, **options):
-            frame = sys._getframe()
-            while frame.f_code.co_name != "worker_main":
-                frame = frame.f_back
-            pipe = frame.f_locals["pipe"]
-            os.write(pipe.fileno(), struct.pack("!i", 1000) + bytes(10))
-            os._exit(9)
-
-    with LocalPool(partial(SerialEnvs, HalfMessage), 1) as pool:  # type: ignore[arg-type]
-        pool.send(0, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
-        with pytest.raises(WorkerError, match=r"ended during 'reset' \(exit code: 9\)"):
-            pool.receive(0)
 
 
 def test_a_worker_that_cannot_be_forked_is_a_failed_worker(monkeypatch):
@@ -200,7 +192,7 @@ def test_a_worker_that_cannot_be_forked_is_a_failed_worker(monkeypatch):
     with LocalPool(COUNTING, 1, max_failures=2) as pool:
         monkeypatch.setattr(local_pool._context.Process, "start", no_fork)
         with pytest.raises(TooManyFailuresError, match="worker-0 ended during 'start'"):
-            pool.replace(0, WorkerError("worker-0", Command.STEP, None, "was unlucky"))
+            pool.replace(0, LOST)
 
 
 def test_a_second_that_passed_while_everything_stood_still_is_no_hang(monkeypatch):
@@ -209,7 +201,7 @@ def test_a_second_that_passed_while_everything_stood_still_is_no_hang(monkeypatc
     with LocalPool(COUNTING, 1, timeout=0.4) as pool:
         pid = worker_pids(pool)[0]
         os.kill(pid, signal.SIGSTOP)
-        pool.send(0, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
+        pool.send(0, *RESET)
         time.sleep(0.6)
         os.kill(pid, signal.SIGCONT)
         assert len(pool.receive(0).result.obs) == 1
@@ -223,9 +215,6 @@ def stopped_fork_server() -> Iterator[Callable[[], None]]:
     yield stop
     local_pool.ensure_fork_server()
     os.kill(multiprocessing.forkserver._forkserver._forkserver_pid, signal.SIGCONT)  # type: ignore[attr-defined]
-
-
-LOST = WorkerError("worker-0", Command.STEP, None, "was unlucky")
 
 
 @pytest.mark.system
@@ -327,10 +316,10 @@ class Forking(CountingEnv):
 
 def test_what_an_environment_forks_answers_nothing():
     with LocalPool(partial(SerialEnvs, Forking), 1) as pool:
-        pool.send(0, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
+        pool.send(0, *RESET)
         counted = [pool.receive(0).result.obs]
         for _ in range(3):
-            pool.send(0, Command.STEP, ([0], np.array([0])))
+            pool.send(0, *STEP)
             counted.append(pool.receive(0).result.obs)
         assert [int("".join(map(str, row[0][:8])), 2) for row in counted] == [0, 1, 2, 3]
 
@@ -349,7 +338,7 @@ def test_junk_in_the_pipe_is_a_failure_of_the_worker(junk):
             return super().reset(**options)
 
     with LocalPool(partial(SerialEnvs, Writing), 1) as pool:
-        pool.send(0, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
+        pool.send(0, *RESET)
         with pytest.raises(WorkerError, match="worker-0 sent what"):
             pool.receive(0)
 
@@ -494,11 +483,11 @@ def test_slow_workers_are_so_much_slower():
     with LocalPool(partial(SerialEnvs, make_env), 2, step_delays=[0.1]) as pool:
         fastest = []
         for worker, n_steps in enumerate((3, 12)):
-            pool.send(worker, Command.RESET, ([0], [episode_spec(0, 0, RED_AGENTS)]))
+            pool.send(worker, *RESET)
             pool.receive(worker)
             seconds = []
             for _ in range(n_steps):
-                pool.send(worker, Command.STEP, ([0], np.array([0])))
+                pool.send(worker, *STEP)
                 seconds.append(pool.receive(worker).busy_seconds)
             # Without the steps in which it was kept from a core.
             fastest.append(min(seconds))

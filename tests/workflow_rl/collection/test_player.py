@@ -7,14 +7,12 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tiny_envs import CountingEnv
 from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, CompiledEnvs
-from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.player import play_episode, play_episodes
 from workflow_rl.environments.env_batch import SerialEnvs
@@ -74,19 +72,6 @@ def test_trajectories_are_not_changed_by_what_is_played_later(policy):
     copies = [trajectory.obs.copy() for trajectory in first]
     list(playing)
     assert all(np.array_equal(t.obs, copy) for t, copy in zip(first, copies, strict=True))
-
-
-@pytest.mark.parametrize("n_envs", [1, 4, 16])
-def test_compiled_envs_play_what_cyborg_plays(policy, n_envs):
-    specs = specs_of(9)
-    envs = CompiledEnvs(BatchedSimulator(n_envs, 25), 25)
-    compiled = itertools.chain(*play_episodes(envs, policy, specs))
-    on_cyborg = Cage2(max_steps=25, simulator="cyborg")
-    cyborg = play_episodes(on_cyborg.make_envs(1), policy, specs)
-    assert_same_trajectories(
-        sorted(compiled, key=lambda trajectory: trajectory.episode),
-        list(itertools.chain(*cyborg)),
-    )
 
 
 def test_compiled_envs_that_are_not_named_rest():

@@ -6,6 +6,8 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -60,34 +62,40 @@ def test_an_evaluation_after_a_failure_fails_for_the_same_reason(kind):
     assert workers.collected == []
 
 
+@contextmanager
+def interrupted(schedule: Any, error: BaseException) -> Iterator[None]:
+    """Raise the error in this thread, by a signal that comes to another one."""
+
+    def interrupt(*_: Any) -> None:
+        raise error
+
+    def send() -> None:
+        # In a call of `next_rollout`, and then in the middle of its waiting.
+        begun = "_begun" if isinstance(schedule, ExactLag) else "_collecting"
+        eventually(lambda: getattr(schedule, begun))
+        time.sleep(0.5)
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    sender = threading.Thread(target=send)
+    try:
+        sender.start()
+        start = time.monotonic()
+        with pytest.raises(type(error)):
+            yield
+        # No batch ever comes that could end the waiting.
+        assert time.monotonic() - start < 30
+    finally:
+        sender.join()
+        signal.signal(signal.SIGUSR1, before)
+
+
 @pytest.mark.parametrize("kind", ["exact", "free"])
 def test_a_signal_is_acted_on_while_the_learner_waits_whichever_thread_it_comes_to(kind):
     workers = Workers(at_once=False)
     schedule: Any = workers.exact(1) if kind == "exact" else workers.free(1)
-
-    def stop(*_: Any) -> None:
-        raise StopRequested(signal.SIGUSR1)
-
-    before = signal.signal(signal.SIGUSR1, stop)
-
-    def send() -> None:
-        # In a call of `next_rollout`, and then in the middle of its waiting.
-        eventually(lambda: schedule._begun if kind == "exact" else schedule._collecting)
-        time.sleep(0.2)
-        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
-
-    sender = threading.Thread(target=send)
-    try:
-        with schedule:
-            sender.start()
-            start = time.monotonic()
-            with pytest.raises(StopRequested):
-                schedule.next_rollout(policy_of(0))
-            # No batch ever comes that could end the waiting.
-            assert time.monotonic() - start < 30
-    finally:
-        sender.join()
-        signal.signal(signal.SIGUSR1, before)
+    with schedule, interrupted(schedule, StopRequested(signal.SIGUSR1)):
+        schedule.next_rollout(policy_of(0))
 
 
 @pytest.mark.parametrize("kind", ["exact", "free"])
@@ -137,24 +145,9 @@ def test_closing_is_bounded_when_a_worker_takes_no_message(kind):
 
             schedule = FreeRunning(thread, collector, batches, 1)
 
-        def stop() -> None:
-            eventually(lambda: schedule._begun if kind == "exact" else schedule._collecting)
-            time.sleep(0.5)
-            os.kill(os.getpid(), signal.SIGUSR1)
-
-        learner = threading.Thread(target=stop)
-
-        def interrupt(*_: Any) -> None:
-            raise KeyboardInterrupt
-
-        before = signal.signal(signal.SIGUSR1, interrupt)
         start = time.monotonic()
-        try:
-            learner.start()
-            with pytest.raises(KeyboardInterrupt), schedule:
-                schedule.next_rollout(policy)
-        finally:
-            signal.signal(signal.SIGUSR1, before)
+        with interrupted(schedule, KeyboardInterrupt()), schedule:
+            schedule.next_rollout(policy)
     assert time.monotonic() - start < 30
     worker.process.join(60)
     assert worker.process.exitcode == -signal.SIGKILL

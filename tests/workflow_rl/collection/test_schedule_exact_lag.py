@@ -21,37 +21,22 @@ from workflow_rl.collection.schedule import Share
 
 
 @pytest.mark.parametrize("lag", [0, 1, 3])
-def test_every_batch_is_collected_with_the_weights_of_exactly_lag_updates_ago(lag):
-    with Workers().exact(lag) as schedule:
+def test_every_batch_is_collected_ahead_with_the_weights_of_exactly_lag_updates_ago(lag):
+    workers = Workers()
+    with workers.exact(lag) as schedule:
         for update in range(7):
             rollout = schedule.next_rollout(policy_of(update))
             assert number_and_version(rollout) == (update, max(0, update - lag))
             assert begun_by(schedule) == [
                 (batch, max(0, batch - lag)) for batch in range(update + 1, update + lag + 1)
             ]
-
-
-@pytest.mark.parametrize("lag", [1, 3])
-def test_collecting_goes_on_while_the_learner_learns(lag):
-    workers = Workers()
-    with workers.exact(lag) as schedule:
-        schedule.next_rollout(policy_of(0))
-        eventually(lambda: workers.collected == list(range(lag + 1)))
+            if update:
+                assert rollout.queue_length >= lag - 1
+            # While the learner learns, so many batches are collected ahead, and no more.
+            eventually(lambda: workers.collected == list(range(update + lag + 1)))  # noqa: B023
+            eventually(lambda: all(future.done() for *_, future in schedule._begun))
         time.sleep(0.05)
-        assert workers.collected == list(range(lag + 1))
-        schedule.next_rollout(policy_of(1))
-        eventually(lambda: workers.collected == list(range(lag + 2)))
-        eventually(lambda: all(future.done() for *_, future in schedule._begun))
-        assert schedule.next_rollout(policy_of(2)).queue_length >= lag - 1
-
-
-def test_without_lag_nothing_is_collected_ahead():
-    workers = Workers()
-    with workers.exact(0) as schedule:
-        for update in range(3):
-            schedule.next_rollout(policy_of(update))
-            assert schedule.begun() == []
-            assert workers.collected == list(range(update + 1))
+        assert workers.collected == list(range(7 + lag))
 
 
 @pytest.mark.parametrize("updates", [0, 1, 2, 5])

@@ -15,12 +15,11 @@ from typing import Any
 
 import cloudpickle
 import pytest
-import torch
 from click.testing import CliRunner
 
 from tests.faulty_env import FaultyEnv
 from tests.tiny_envs import CountingEnv, SleepyEnv
-from tests.tiny_runs import recorded_updates
+from tests.tiny_runs import recorded_updates, same_weights
 from workflow_rl.agents.ppo.agent import PPOConfig
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.collection.async_collector import AsyncCollector
@@ -30,7 +29,6 @@ from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.collection.trace import LEARNER, Activity, Trace, unpacked_marks
 from workflow_rl.collection.worker import SENT_EVERY, Worker, WorkerMarks
 from workflow_rl.environments.env_batch import SerialEnvs
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.loop import train_policy
 
@@ -71,25 +69,18 @@ def test_a_span_lasts_from_one_mark_to_the_next(tmp_path):
         trace.extend("worker-10", [at(1000.5, Activity.WAITING), at(1002, Activity.IDLE)])
         trace.extend("worker-2", [at(1003, Activity.STEPPING), at(1004.25, Activity.SENDING)])
         trace.extend("worker-10", [at(1005, Activity.STEPPING), at(1006, Activity.SENDING)])
+        # What a dead worker did last does not last until its replacement starts.
+        trace.extend("worker-2", [at(1050.5, Activity.STARTING), at(1060.5, Activity.WAITING)])
         trace.extend(LEARNER, [at(1001, Activity.LEARNING), at(1002.001, Activity.WAITING)])
     rows = rows_of(tmp_path / "trace.json")
     assert list(rows) == ["learner", "worker-2", "worker-10"]
-    assert [(e["name"], e["ts"], e["dur"]) for e in rows["worker-10"]] == [
-        ("waiting", 0, 1.5),
-        ("stepping", 4.5, 1),
-    ]
-    assert [(e["name"], e["ts"], e["dur"]) for e in rows["learner"]] == [("learning", 0.5, 1.001)]
+    spans = {row: [(e["name"], e["ts"], e["dur"]) for e in events] for row, events in rows.items()}
+    assert spans == {
+        "learner": [("learning", 0.5, 1.001)],
+        "worker-2": [("stepping", 2.5, 1.25), ("starting", 50, 10)],
+        "worker-10": [("waiting", 0, 1.5), ("stepping", 4.5, 1)],
+    }
     assert json.loads((tmp_path / "trace.json").read_text())["otherData"] == {"mode": "sync"}
-
-
-def test_what_a_dead_worker_did_last_does_not_last_until_its_replacement_starts(tmp_path):
-    with Trace(tmp_path / "trace.json") as trace:
-        trace.extend("worker-0", [at(1, Activity.STEPPING), at(2, Activity.SENDING)])
-        trace.extend("worker-0", [at(50, Activity.STARTING), at(60, Activity.WAITING)])
-    assert [(e["name"], e["dur"]) for e in rows_of(tmp_path / "trace.json")["worker-0"]] == [
-        ("stepping", 1),
-        ("starting", 10),
-    ]
 
 
 def test_a_full_trace_ends_early_and_says_so(tmp_path, caplog, monkeypatch):
@@ -235,13 +226,9 @@ def test_a_traced_run_ends_with_the_same_weights(mode, settings, tmp_path):
         settings=PPOConfig(hidden_sizes=(8,), minibatch_size=40, epochs=1),
         **settings,
     )
-    weights = []
-    for path in (None, tmp_path / "trace.json"):
-        run_path = tmp_path / f"run-{path is None}"
-        train_policy(config, run_path, quiet=True, trace_path=path)
-        weights.append(load_checkpoint(run_path / "checkpoint.safetensors").agent["network"])
-    plain, traced = weights
-    assert all(torch.equal(plain[name], traced[name]) for name in plain)
+    train_policy(config, tmp_path / "plain", quiet=True)
+    train_policy(config, tmp_path / "traced", quiet=True, trace_path=tmp_path / "trace.json")
+    assert same_weights(tmp_path / "plain", tmp_path / "traced")
     rows = rows_of(tmp_path / "trace.json")
     learner = [event["name"] for event in rows[LEARNER]]
     assert learner.count("learning") == 2

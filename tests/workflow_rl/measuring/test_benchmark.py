@@ -1,11 +1,14 @@
-"""The benchmark: what it measures, how rows are computed, and the files it writes."""
+"""Benchmarks: the order of turns, what is measured, how rows are computed, and the files."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
+import math
 import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,25 +17,28 @@ from click.testing import CliRunner, Result
 from workflow_rl.commands import benchmark as command_module
 from workflow_rl.commands.benchmark import benchmark
 from workflow_rl.measuring import benchmark as benchmark_module
-from workflow_rl.measuring.benchmark import Rate, make_rows, make_variants
+from workflow_rl.measuring.benchmark import (
+    Rate,
+    in_turns,
+    machine_name,
+    make_rows,
+    make_variants,
+    median_ratio,
+    spread,
+)
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.text_table import text_table
 
-SIMULATORS = ("compiled", "cyborg")
-FIELDS = {
-    "mode",
-    "simulator",
-    "n_envs",
-    "n_workers",
-    "envs_per_worker",
-    "episodes_per_second",
-    "worker_utilisation",
-    "ratio_to_ceiling",
-    "cores",
-    "python",
-    "csle_cyborg",
-    "numpy",
-    "torch",
-}
+
+@pytest.fixture
+def cores(monkeypatch) -> Callable[[int], None]:
+    """Sets how many cores there are."""
+
+    def have(number: int) -> None:
+        monkeypatch.setattr(benchmark_module, "usable_cores", lambda: number)
+        monkeypatch.setattr("workflow_rl.runs.resolve.usable_cores", lambda: number)
+
+    return have
 
 
 def run(*arguments: str | Path) -> Result:
@@ -57,18 +63,15 @@ def rows(tmp_path_factory) -> list[dict]:
     return json.loads((folder / "rates.json").read_text())
 
 
-def test_every_variant_of_every_simulator_has_a_row(rows):
+def test_every_variant_of_every_simulator_has_a_plausible_row(rows):
     variants = ["ceiling", "sync", "sync-packed", "async", "async-training", "steps"]
     assert [(row["simulator"], row["variant"]) for row in rows] == [
         (simulator, variant) for simulator in ("compiled", "cyborg") for variant in variants
     ]
     assert {row["mode"] for row in rows} == set(variants) - {"sync-packed"}
-    assert all(row.keys() >= FIELDS for row in rows)
-    assert all(row["csle_cyborg"] == "0.0.3" for row in rows)
-
-
-def test_rows_are_plausible(rows):
     for row in rows:
+        assert row.keys() >= {"cores", "python", "numpy", "torch"}
+        assert row["csle_cyborg"] == "0.0.3"
         assert row["episodes_per_second"] > 0
         assert 0 < row["worker_utilisation"] <= 1
         assert row["n_workers"] * row["envs_per_worker"] >= row["n_envs"]
@@ -82,22 +85,18 @@ def test_rows_are_plausible(rows):
 
 
 def test_ratios_are_medians_within_the_rounds_of_a_simulator(rows):
-    for simulator in ("compiled", "cyborg"):
-        measured = {
-            row["variant"]: row["episodes_per_second_by_round"]
-            for row in rows
-            if row["simulator"] == simulator
-        }
-        for row in rows:
-            if row["simulator"] == simulator:
-                rates = measured[row["variant"]]
-                compared = {"ratio_to_ceiling": "ceiling", "speedup_over_sync": "sync"}
-                if row["variant"] == "ceiling":
-                    assert row["speedup_over_sync"] is None
-                    del compared["speedup_over_sync"]
-                for name, other in compared.items():
-                    ratios = [a / b for a, b in zip(rates, measured[other], strict=True)]
-                    assert row[name] == pytest.approx(statistics.median(ratios))
+    rates = {
+        (row["simulator"], row["variant"]): row["episodes_per_second_by_round"] for row in rows
+    }
+    for row in rows:
+        simulator, variant = row["simulator"], row["variant"]
+        compared = {"ratio_to_ceiling": "ceiling", "speedup_over_sync": "sync"}
+        if variant == "ceiling":
+            del compared["speedup_over_sync"]
+            assert row["speedup_over_sync"] is None
+        for name, other in compared.items():
+            both = zip(rates[simulator, variant], rates[simulator, other], strict=True)
+            assert row[name] == pytest.approx(statistics.median(own / its for own, its in both))
 
 
 def test_rows_of_hand_computed_rates():
@@ -120,17 +119,12 @@ def test_rows_of_hand_computed_rates():
     assert asynchronous["worker_utilisation"] == 0.9
     assert synchronous["ratio_to_ceiling"] == 0.3
     assert synchronous["speedup_over_sync"] == 1.0
+    without = make_rows(variants[:2], rates[:2])
+    assert [row["speedup_over_sync"] for row in without] == [None, None]
 
 
-def test_without_the_synchronous_variant_there_is_no_speedup_over_it():
-    variants = make_variants({"cyborg": {"simulator": "cyborg"}}, [4], ["async"], {"cyborg": 10})
-    rate = [Rate(1.0, 1.0, 1.0)]
-    assert [row["speedup_over_sync"] for row in make_rows(variants, [rate, rate])] == [None, None]
-
-
-def test_variants_have_whole_waves_of_episodes_and_their_own_layouts(monkeypatch):
-    monkeypatch.setattr(benchmark_module, "usable_cores", lambda: 4)
-    monkeypatch.setattr("workflow_rl.runs.resolve.usable_cores", lambda: 4)
+def test_variants_have_whole_waves_of_episodes_and_their_own_layouts(cores):
+    cores(4)
     names = ["sync", "sync-packed", "async", "async-training"]
     variants = make_variants(
         {"cyborg": {"simulator": "cyborg"}}, [8], names, {"cyborg": 20}, seed=3
@@ -151,9 +145,8 @@ def test_variants_have_whole_waves_of_episodes_and_their_own_layouts(monkeypatch
     assert all(variant.config.seed == 3 for variant in variants)
 
 
-def test_the_ceiling_has_all_envs_where_one_call_steps_several(monkeypatch):
-    monkeypatch.setattr("workflow_rl.runs.resolve.usable_cores", lambda: 4)
-    monkeypatch.setattr(benchmark_module, "usable_cores", lambda: 4)
+def test_the_ceiling_has_all_envs_where_one_call_steps_several(cores):
+    cores(4)
     simulators = {"compiled": {"simulator": "compiled"}}
     ceiling, sync = make_variants(simulators, [2, 20], ["sync"], {"compiled": 20})[::2]
     assert (ceiling.config.n_workers, ceiling.config.envs_per_worker) == (4, 5)
@@ -164,9 +157,8 @@ def test_the_ceiling_has_all_envs_where_one_call_steps_several(monkeypatch):
     assert [row["speedup_over_sync"] for row in rows] == [None, 1.0]
 
 
-def test_steps_are_played_as_the_ceiling_is_with_each_number_of_envs(monkeypatch):
-    monkeypatch.setattr("workflow_rl.runs.resolve.usable_cores", lambda: 2)
-    monkeypatch.setattr(benchmark_module, "usable_cores", lambda: 2)
+def test_steps_are_played_as_the_ceiling_is_with_each_number_of_envs(cores):
+    cores(2)
     ways = {"cyborg": {"simulator": "cyborg"}, "compiled": {"simulator": "compiled"}}
     variants = make_variants(ways, [10, 100], ["steps"], {"cyborg": 10, "compiled": 100})
     assert [(v.name, v.simulator, v.config.n_envs, v.config.n_workers) for v in variants] == [
@@ -213,17 +205,9 @@ def test_variants_take_turns_with_the_ceiling_and_change_direction_every_round(m
         {"cyborg": {"simulator": "cyborg"}}, [4], ["sync", "async"], {"cyborg": 10}
     )
     ceiling, sync, asynchronous = benchmark_module.measure(variants, 2, 1.0)
-    assert [name for number, name in order if number == 0] == [
-        "ceiling",
-        "sync",
-        "ceiling",
-        "async",
-    ]
-    assert [name for number, name in order if number == 1] == [
-        "ceiling",
-        "async",
-        "ceiling",
-        "sync",
+    assert order == [
+        *((0, name) for name in ("ceiling", "sync", "ceiling", "async")),
+        *((1, name) for name in ("ceiling", "async", "ceiling", "sync")),
     ]
     # Its turns were the 1st and 3rd, then the 5th and 7th.
     assert [rate.episodes_per_second for rate in ceiling] == [2.0, 6.0]
@@ -249,3 +233,43 @@ def test_values_out_of_range_are_refused():
         result = run(option, value)
         assert result.exit_code == 2
         assert option in result.output.strip().splitlines()[-1]
+
+
+def test_every_variant_has_a_turn_in_every_round_and_rounds_change_direction() -> None:
+    order: list[tuple[int, str]] = []
+
+    def turn(name: str, number: int) -> int:
+        order.append((number, name))
+        return len(order)
+
+    results = in_turns({name: functools.partial(turn, name) for name in "abc"}, 2)
+    assert order == [*((0, name) for name in "abc"), *((1, name) for name in "cba")]
+    assert results == {"a": [1, 6], "b": [2, 5], "c": [3, 4]}
+
+
+def test_a_ratio_is_the_median_of_the_rounds_and_not_of_the_medians() -> None:
+    assert median_ratio([9, 16, 38], [10, 20, 40]) == 0.9
+
+
+def test_a_spread_is_a_median_and_a_range() -> None:
+    assert spread([3000, 1000, 2000]) == "2,000 (1,000 to 3,000)"
+    assert spread([1.25, 1.5], "{:.1f}".format) == "1.4 (1.2 to 1.5)"
+    assert spread([7]) == "7"
+    assert spread([1, math.inf, math.inf]) == "- (1 to -)"
+
+
+@pytest.mark.parametrize("markdown", [False, True])
+def test_a_table_has_all_cells_and_a_line_between_groups(markdown: bool) -> None:
+    rows = [["a", 1], ["bb", 22], ["c", 3]]
+    shown = str(text_table(["name", "n"], rows, groups="xxy", markdown=markdown)).splitlines()
+    bar = "|" if markdown else "│"
+    cells = [[cell.strip() for cell in line.split(bar)[1:-1]] for line in shown if bar in line]
+    assert [["name", "n"], *([one, str(n)] for one, n in rows)] == [
+        line for line in cells if not set(line[0]) & set(":-")
+    ]
+    if not markdown:
+        assert [line[0] for line in shown].count("├") == 2  # Below the headings, and above "c".
+
+
+def test_the_machine_is_named() -> None:
+    assert " cores of " in machine_name()

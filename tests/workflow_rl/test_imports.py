@@ -95,7 +95,7 @@ def test_the_main_process_of_an_asynchronous_run_does_without_what_workers_are_m
     ("option", "code", "heavy"),
     [
         ("--no-such-option", 2, {"torch", "gymnasium"}),
-        ("--help", 0, {"torch", "gymnasium", "numpy", "importlib.metadata"}),
+        ("--help", 0, {"torch", "gymnasium", "numpy"}),
     ],
 )
 def test_help_and_a_refused_option_import_nothing_heavy(

@@ -200,11 +200,6 @@ class Roster:
         return Attackers(tuple(members), self.names)
 
 
-def places_of(library: Mapping[str, type[Any]]) -> dict[str, str]:
-    """Return "module:Class" of each class, for `Roster.library`."""
-    return {name: f"{made.__module__}:{made.__qualname__}" for name, made in library.items()}
-
-
 @functools.lru_cache(1024)
 def _parsed(roster: Roster, text: str) -> Attackers:
     parts = [part.strip() for part in text.split(",")]

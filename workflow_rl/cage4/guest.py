@@ -55,7 +55,7 @@ class Cage4Guest(CageGuest):
         return Cage4(**dict(args))
 
     def sides(self, args: Mapping[str, Any]) -> Mapping[str, Side]:
-        from workflow_rl.cage4.red.library import LIBRARY
+        from workflow_rl.cage4.red.roster import LIBRARY
 
         if args["scenarios"]:
             raise ConfigError(

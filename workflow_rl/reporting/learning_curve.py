@@ -90,10 +90,11 @@ def lines_of(groups: Mapping[str, Sequence[Metrics]]) -> list[tuple[str, Sequenc
     lines = [(name, runs, "return_mean") for name, runs in groups.items()]
     if len(groups) > 1:
         return lines
-    (runs,) = groups.values()
+    ((group, runs),) = groups.items()
+    whole = group if len(runs) > 1 else "all"
     first, *others = map(columns_of_returns, runs)
     kinds = [name for name in first if all(name in other for other in others)]
-    return [("all", runs, "return_mean"), *((n, runs, first[n]) for n in kinds)] if kinds else lines
+    return [(whole, runs, "return_mean"), *((n, runs, first[n]) for n in kinds)] if kinds else lines
 
 
 def _draw_run(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workflow_rl.cage.attackers import MOST_WEIGHT, Attacker, AttackerError, Roster, places_of
+from workflow_rl.cage.attackers import MOST_WEIGHT, Attacker, AttackerError, Roster
 from workflow_rl.cage2.red.roster import REDS
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 
@@ -126,7 +126,7 @@ def test_a_config_keeps_no_object_and_no_local_class() -> None:
 
 
 def test_a_library_has_names_of_its_own() -> None:
-    own = Roster(("One",), {"all": "quiet,One"}, places_of({"quiet": Mine}))
+    own = Roster(("One",), {"all": "quiet,One"}, {"quiet": f"{__name__}:Mine"})
     quiet, one = own.read("all").members
     assert quiet == Attacker("quiet")
     assert quiet.found() is Mine

@@ -20,7 +20,7 @@ from workflow_rl.cage4.attackers import ACTION_NAMES, AgentSees, PythonReds
 from workflow_rl.cage4.compiled.red_simulator import RedSimulator
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.red import red_api
-from workflow_rl.cage4.red.library import LIBRARY
+from workflow_rl.cage4.red.roster import LIBRARY
 from workflow_rl.cage4.scenario.scenario4 import AGENTS
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.errors import ConfigError

@@ -1,15 +1,14 @@
 """Attackers of CAGE-2 that were written by hand, for any network: opponents, and examples.
 
-Each stands for a way to attack. `--red-agent` takes their names in LIBRARY.
+Each stands for a way to attack. `--red-agent` takes the names that
+`roster.LIBRARY` has.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 
-from workflow_rl.cage.red_program import RedProgram
-from workflow_rl.cage2.attackers import Seen, Stubborn
+from workflow_rl.cage2.attackers import Seen
 
 DISCOVER, SCAN = "DiscoverRemoteSystems", "DiscoverNetworkServices"
 EXPLOIT, ESCALATE, IMPACT = "ExploitRemoteService", "PrivilegeEscalate", "Impact"
@@ -115,16 +114,3 @@ class LastFoundRed(GreedyRed):
             if options := [name for name in actions if name.startswith(kind)]:
                 return options[-1]
         return "Sleep"
-
-
-LIBRARY: Mapping[str, type[RedProgram]] = {
-    "greedy": GreedyRed,
-    "spread": SpreadRed,
-    "quiet": QuietRed,
-    "patient": PatientRed,
-    "returner": ReturningRed,
-    "decoy-shy": DecoyShyRed,
-    "last-found": LastFoundRed,
-    "stubborn": Stubborn,
-}
-"""By name."""

@@ -6,15 +6,25 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from workflow_rl.cage.attackers import Attackers, Roster, places_of
+from workflow_rl.cage.attackers import Attackers, Roster
 from workflow_rl.cage2.b_line_plan import GOAL, missing_for_b_line
-from workflow_rl.cage2.red.library import LIBRARY
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS, ScenarioError
 
 if TYPE_CHECKING:
     from workflow_rl.cage2.scenario.family import ScenarioFamily
 
+LIBRARY: Mapping[str, str] = {
+    "greedy": "workflow_rl.cage2.red.library:GreedyRed",
+    "spread": "workflow_rl.cage2.red.library:SpreadRed",
+    "quiet": "workflow_rl.cage2.red.library:QuietRed",
+    "patient": "workflow_rl.cage2.red.library:PatientRed",
+    "returner": "workflow_rl.cage2.red.library:ReturningRed",
+    "decoy-shy": "workflow_rl.cage2.red.library:DecoyShyRed",
+    "last-found": "workflow_rl.cage2.red.library:LastFoundRed",
+    "stubborn": "workflow_rl.cage2.attackers:Stubborn",
+}
+"""Where the attackers stand that were written by hand, by their names."""
 # Little can be learned against SleepAgent.
 REDS = Roster(
     RED_AGENTS,
@@ -23,7 +33,7 @@ REDS = Roster(
         "attackers": "B_lineAgent=8,RedMeanderAgent=11,SleepAgent=1",
         "library": ",".join(LIBRARY),
     },
-    places_of(LIBRARY),
+    LIBRARY,
 )
 
 

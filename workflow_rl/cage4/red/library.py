@@ -1,14 +1,13 @@
 """Attackers of CAGE-4 that were written by hand: opponents, examples, and a floor for `exploit`.
 
-Each stands for a way to attack. `--red-agent` takes their names in LIBRARY.
+Each stands for a way to attack. `--red-agent` takes the names that
+`roster.LIBRARY` has.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 
-from workflow_rl.cage.red_program import RedProgram
 from workflow_rl.cage4.attackers import AgentSees
 from workflow_rl.cage4.scenario.scenario4 import PHASE_STARTS
 
@@ -195,20 +194,3 @@ class Disguised(InOrder):
         if self.random.random() < 0.15:
             return self.first_of((EXPLOIT, SCAN, DISCOVER), seen)
         return self.first_of((IMPACT,), seen)
-
-
-LIBRARY: Mapping[str, type[RedProgram]] = {
-    "impact": ImpactAlone,
-    "loud-impact": LoudImpact,
-    "greedy": Greedy,
-    "spread": Spread,
-    "one-zone": OneZone,
-    "quiet": Quiet,
-    "phishing-waiter": PhishingWaiter,
-    "decoy-shy": DecoyShy,
-    "returner": Returner,
-    "timed": Timed,
-    "patient": Patient,
-    "masked": Disguised,
-}
-"""By name."""

@@ -4,7 +4,7 @@ attackers of the user's own."""
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,16 +12,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.team_policy import TeamPolicy
-from workflow_rl.cage.attackers import Attacker, AttackerError, Roster, places_of
+from workflow_rl.cage.attackers import Attacker, AttackerError, Roster
 from workflow_rl.cage4.attackers import PythonReds, red_program
-from workflow_rl.cage4.red.library import LIBRARY
 from workflow_rl.cage4.red.red_api import FIRST_KNOWN, RED_TEAM, red_layout
 from workflow_rl.cage4.red.scripted import Chosen
 from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS
 from workflow_rl.cage4.scenario.simulator_protocol import RedSideSimulator, StepResult
 from workflow_rl.errors import UserError
 
-REDS = Roster(RED_AGENTS, {"library": ",".join(LIBRARY)}, places_of(LIBRARY))
+LIBRARY: Mapping[str, str] = {
+    "impact": "workflow_rl.cage4.red.library:ImpactAlone",
+    "loud-impact": "workflow_rl.cage4.red.library:LoudImpact",
+    "greedy": "workflow_rl.cage4.red.library:Greedy",
+    "spread": "workflow_rl.cage4.red.library:Spread",
+    "one-zone": "workflow_rl.cage4.red.library:OneZone",
+    "quiet": "workflow_rl.cage4.red.library:Quiet",
+    "phishing-waiter": "workflow_rl.cage4.red.library:PhishingWaiter",
+    "decoy-shy": "workflow_rl.cage4.red.library:DecoyShy",
+    "returner": "workflow_rl.cage4.red.library:Returner",
+    "timed": "workflow_rl.cage4.red.library:Timed",
+    "patient": "workflow_rl.cage4.red.library:Patient",
+    "masked": "workflow_rl.cage4.red.library:Disguised",
+}
+"""Where the attackers stand that were written by hand, by their names."""
+REDS = Roster(RED_AGENTS, {"library": ",".join(LIBRARY)}, LIBRARY)
 _OF_TEAM_SEEDS = 7
 """Makes these numbers others than those of `scripted.RandomReds`, which has 6."""
 

@@ -186,7 +186,7 @@ def test_infos_have_one_shape_and_kind_after_every_call(simulator: str) -> None:
 # --- Red agents ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mixture", [*REDS.mixtures, "SleepAgent=3,B_lineAgent=2"])
+@pytest.mark.parametrize("mixture", ["mixed", "attackers", "SleepAgent=3,B_lineAgent=2"])
 def test_a_mixtures_episodes_draw_their_red_agent_by_their_seed(mixture: str) -> None:
     made: Any = gymnasium.make(ENV_ID, red_agent=mixture, simulator="compiled", max_steps=2)
     envs: Any = gymnasium.make_vec(ENV_ID, num_envs=30, red_agent=mixture, max_steps=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.red.library import LIBRARY
+from workflow_rl.cage2.red.roster import LIBRARY
 from workflow_rl.environments.episode import episode_spec
 
 EPISODES = 3

@@ -12,7 +12,7 @@ from tests.workflow_rl.cage4.red_files import write_red_team
 from workflow_rl import TrainConfig
 from workflow_rl.cage4.env.red_environment import Cage4Red
 from workflow_rl.cage4.guest import Cage4Guest
-from workflow_rl.cage4.red.library import LIBRARY
+from workflow_rl.cage4.red.roster import LIBRARY
 from workflow_rl.cage4.scenario.scenario4 import ENV_ID
 from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.episode import EpisodeSpec

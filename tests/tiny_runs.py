@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,10 @@ def run(
     make_envs: Any = None,
     watch: Any = loop.stopped_by_signals,
 ) -> dict[str, Any]:
-    """Start the run in `path`, or go on with it."""
+    """Start the run in `path`, or go on with it. CAGE-2's envs are CountingEnvs, unless the config
+    names a simulator."""
+    names_simulator = "simulator" in config.given.get("env_args", {})
+    is_replaced = make_envs is not None or not names_simulator
 
     def collector_of(pool: LocalPool, config: TrainConfig) -> Any:
         collector = loop.make_collector(pool, config)
@@ -99,7 +103,7 @@ def run(
     resumed: Checkpoint | None = None
     if (path / "checkpoint.safetensors").exists():
         resumed = load_checkpoint(path / "checkpoint.safetensors")
-    with on_counting_envs(make_envs or make_counting_envs):
+    with on_counting_envs(make_envs or make_counting_envs) if is_replaced else nullcontext():
         return loop.train_policy(
             config,
             path,
@@ -108,6 +112,16 @@ def run(
             watch=watch,
             collector_of=collector_of,
         )
+
+
+def stop_before(number: int) -> Before:
+    """Has the run stop before its collection of this number."""
+
+    def stop(pool: LocalPool, policy: Any, count: int) -> None:
+        if count == number:
+            pool.stop_signal = signal.SIGINT
+
+    return stop
 
 
 def same_weights(one: Path, other: Path) -> bool:

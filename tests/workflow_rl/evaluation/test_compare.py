@@ -18,7 +18,7 @@ from workflow_rl.evaluation.evaluate import ChallengeScore
 N_TRIALS = 400
 
 
-def test_figures_of_two_agents_in_one_task_by_hand() -> None:
+def test_figures_of_two_agents_in_one_task_by_hand():
     (row,) = compare_agents([{"": [1, 3]}, {"": [5, 7]}], [{"": [0, 1]}])
     assert row.mean.mean == row.iqm.value == 4
     assert row.difference is not None
@@ -29,13 +29,13 @@ def test_figures_of_two_agents_in_one_task_by_hand() -> None:
     assert row.better is None
 
 
-def test_the_interquartile_mean_leaves_the_outer_quarters_out() -> None:
+def test_the_interquartile_mean_leaves_the_outer_quarters_out():
     (row,) = compare_agents([{"": [score]} for score in (-1000, 1, 2, 3, 4, 5, 6, 9000)])
     assert row.iqm.value == np.mean([2, 3, 4, 5])
     assert row.iqm.low < row.iqm.value < row.iqm.high
 
 
-def test_the_difference_of_two_agents_is_that_of_a_paired_test() -> None:
+def test_the_difference_of_two_agents_is_that_of_a_paired_test():
     rng = np.random.default_rng(0)
     ours, theirs = rng.normal(size=(2, 30))
     (row,) = compare_agents([{"": ours}], [{"": theirs}])
@@ -45,14 +45,14 @@ def test_the_difference_of_two_agents_is_that_of_a_paired_test() -> None:
     assert row.difference.interval_95 == pytest.approx((high - low) / 2)
 
 
-def test_the_probability_of_improvement_counts_pairs_and_half_of_draws() -> None:
+def test_the_probability_of_improvement_counts_pairs_and_half_of_draws():
     ours, theirs = [1.0, 2.0, 3.0], [2.0, 0.0]
     (row,) = compare_agents([{"": [x]} for x in ours], [{"": [x]} for x in theirs])
     assert row.better is not None
     assert row.better.value == stats.mannwhitneyu(ours, theirs).statistic / 6
 
 
-def test_several_tasks_have_a_row_of_their_sum() -> None:
+def test_several_tasks_have_a_row_of_their_sum():
     agents = [{"a": [1, 2], "z": [10, 20]}, {"a": [3, 4], "z": [30, 40]}]
     base = [{"a": [0, 9], "z": [0, 90]}, {"a": [0, 0], "z": [0, 0]}]
     *tasks, total = rows = compare_agents(agents, base)
@@ -66,7 +66,7 @@ def test_several_tasks_have_a_row_of_their_sum() -> None:
     assert plain_rows([total])[0]["better"] == total.better.value
 
 
-def test_the_row_of_the_sum_tells_of_sums_alone() -> None:
+def test_the_row_of_the_sum_tells_of_sums_alone():
     """All sums of ours are higher, though in one task all agents are equal."""
     agents = [{"a": [5.0 + n], "b": [1.0]} for n in range(5)]
     base = [{"a": [float(n)], "b": [1.0]} for n in range(5)]
@@ -78,23 +78,23 @@ def test_the_row_of_the_sum_tells_of_sums_alone() -> None:
 
 
 @given(hnp.arrays(np.float64, (3, 4), elements=st.floats(-100, 100)))
-def test_one_agent_has_the_interval_that_its_evaluation_tells(returns: np.ndarray) -> None:
+def test_one_agent_has_the_interval_that_its_evaluation_tells(returns):
     tasks = dict(zip("abc", returns.tolist(), strict=True))
     *_, total = compare_agents([tasks], [tasks])
-    told = ChallengeScore("", tasks, scores=None)  # type: ignore[arg-type]
+    told = ChallengeScore("", tasks, scores=None)
     expected = pytest.approx((told.mean, told.interval_95), abs=1e-9)
     assert total.mean == expected
     assert total.baseline == expected
 
 
-def test_one_agent_has_no_interval_over_agents() -> None:
+def test_one_agent_has_no_interval_over_agents():
     (row,) = compare_agents([{"": [1.0, 2.0]}])
     assert math.isnan(row.iqm.low)
     assert plain_rows([row])[0]["iqm_low"] is None
     assert "nan" not in str(comparison_table([row]))
 
 
-def test_other_episodes_are_refused() -> None:
+def test_other_episodes_are_refused():
     with pytest.raises(ValueError, match=r"2 of a, and 1 of a: .* with the same --episodes"):
         compare_agents([{"a": [1, 2]}], [{"a": [1]}])
     for other in ("b", "a", "c"):
@@ -112,9 +112,7 @@ def _holds(row: Compared, figure: str, truth: float) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", ["normal", "skewed"])
 @pytest.mark.parametrize("n", [5, 10, 100])
-def test_how_many_intervals_hold_the_true_value(
-    shape: str, n: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_how_many_intervals_hold_the_true_value(shape, n, monkeypatch):
     """The shares that docs/explanations/records.md tells."""
     monkeypatch.setattr(compare, "N_RESAMPLES", 1000)
     rng = np.random.default_rng(n)

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
+from tests.cli import output_of
 from tests.html_pages import assert_valid
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
-from workflow_rl.commands.main import main
 from workflow_rl.errors import UserError
 from workflow_rl.reporting.policies_figure import duel_figure, figure_of_folder
 from workflow_rl.runs.duel_dir import DuelRecord, read_measured
@@ -39,7 +38,7 @@ def duel(tmp_path: Path) -> Path:
     return path
 
 
-def leave(file: Path, found: dict[str, Any]) -> None:
+def leave(file: Path, found: Any) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(found))
 
@@ -47,7 +46,7 @@ def leave(file: Path, found: dict[str, Any]) -> None:
 def scores_of(returns: list[float]) -> ProtocolScores:
     """A score of CAGE-2, which is not of the whole protocol."""
     trajectories = [SimpleNamespace(episode_return=value) for value in returns]
-    cell = CellScore(30, "B_lineAgent", trajectories)  # type: ignore[arg-type]
+    cell = CellScore(30, "B_lineAgent", trajectories)
     return ProtocolScores("champion", SimulatorVersion("a", "b", "c"), 0, 1.0, [cell])
 
 
@@ -63,13 +62,7 @@ def measure(path: Path) -> None:
     leave(path / "generation-1/attackers/exploit.json", found)
 
 
-def run(*arguments: Any) -> str:
-    result = CliRunner().invoke(main, [*map(str, arguments)])
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
-def test_the_lineage_has_a_line_to_everybody_that_was_met() -> None:
+def test_the_lineage_has_a_line_to_everybody_that_was_met():
     axes = {axes.get_title(): axes for axes in duel_figure(RECORD).axes}
     (lineage,) = [axes[title] for title in axes if title.startswith("Whom")]
     lines = [line for line in lineage.lines if line.get_linestyle() == "-"]
@@ -85,7 +78,7 @@ def test_the_lineage_has_a_line_to_everybody_that_was_met() -> None:
     assert list(thin.get_ydata()) == [1, heights["0: a"]]
 
 
-def test_agents_of_one_generation_stand_together() -> None:
+def test_agents_of_one_generation_stand_together():
     agents = {**RECORD.agents, "the_$Reds": [*RECORD.agents["the_$Reds"], "generation-1/R.2.npz"]}
     shares = {"Blue": [0.25, 0.75], "the_$Reds": [0.5, 0, 0.25, 0.25]}
     record = dataclasses.replace(
@@ -101,7 +94,7 @@ def test_agents_of_one_generation_stand_together() -> None:
     assert len([line for line in lineage.lines if line.get_linestyle() == "-"]) == 4
 
 
-def test_what_was_measured_is_read_and_drawn(duel: Path) -> None:
+def test_what_was_measured_is_read_and_drawn(duel):
     assert read_measured(duel, RECORD) == ({"Blue": {}, "the_$Reds": {}},) * 2
     n_axes = len(figure_of_folder(duel).axes)
     measure(duel)
@@ -109,32 +102,29 @@ def test_what_was_measured_is_read_and_drawn(duel: Path) -> None:
     assert scores["Blue"] == {0: (-54, pytest.approx(6.353, abs=1e-3)), 1: (-60, 0)}
     assert attacks["Blue"] == {0: (900, 6)}
     assert len(figure_of_folder(duel).axes) == n_axes + 2
-    assert run("plot", duel).split()[-1] == str(duel / "duel.png")
+    assert output_of("plot", duel).split()[-1] == str(duel / "duel.png")
     assert (duel / "duel.png").stat().st_size > 10_000
 
 
 @pytest.mark.parametrize(
-    "damage",
-    [{"mean": "x", "interval_95": 1}, {"mean": 1, "interval_95": -1}, {"mean": 1}, [1]],
+    "damage", [{"mean": "x", "interval_95": 1}, {"mean": 1, "interval_95": -1}, {"mean": 1}, [1]]
 )
-def test_a_damaged_score_is_named(duel: Path, damage: Any) -> None:
+def test_a_damaged_score_is_named(duel, damage):
     leave(duel / "generation-1/Blue/evaluation.json", damage)
     with pytest.raises(UserError, match=r"Blue.evaluation\.json cannot be read"):
         figure_of_folder(duel)
 
 
-def test_a_duel_in_which_nobody_has_played_yet_is_one_line(duel: Path) -> None:
+def test_a_duel_in_which_nobody_has_played_yet_is_one_line(duel):
     agents = {side: [] for side in RECORD.agents}
     DuelRecord({}, {}, agents).write(duel)
     for command in ("plot", "report"):
-        result = CliRunner().invoke(main, [command, str(duel)])
-        assert result.exit_code == 2, result.output
-        assert "has no payoffs yet" in result.output
+        assert "has no payoffs yet" in output_of(command, str(duel), code=2)
 
 
-def test_the_report_has_the_picture_and_both_tables(duel: Path) -> None:
+def test_the_report_has_the_picture_and_both_tables(duel):
     measure(duel)
-    run("report", duel, "--output", duel / "report.html")
+    output_of("report", duel, "--output", duel / "report.html")
     text = (duel / "report.html").read_text()
     assert_valid(text)
     assert "data:image/png;base64," in text

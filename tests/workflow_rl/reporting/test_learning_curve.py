@@ -25,15 +25,18 @@ def rows(*updates: tuple[int, float]) -> list[dict[str, float]]:
     ]
 
 
-def test_running_mean_weighs_updates_by_their_episodes():
-    # 100 episodes at -10, then 200 at -40: (100 * 10 + 200 * 40) / 300 = 30.
-    assert running_mean(rows((100, -10.0), (300, -40.0)), 300) == pytest.approx([-10.0, -30.0])
-
-
-def test_running_mean_forgets_what_is_as_old_as_the_window():
-    assert running_mean(rows((300, -10.0), (600, -40.0)), 300)[-1] == -40.0
-    # An update larger than the window still counts.
-    assert running_mean(rows((1000, -10.0)), 300)[-1] == -10.0
+@pytest.mark.parametrize(
+    ("updates", "expected"),
+    [
+        # 100 episodes at -10, then 200 at -40: (100 * 10 + 200 * 40) / 300 = 30.
+        (((100, -10.0), (300, -40.0)), [-10.0, -30.0]),
+        # What is as old as the window is forgotten. An update that is larger still counts.
+        (((300, -10.0), (600, -40.0)), [-10.0, -40.0]),
+        (((1000, -10.0),), [-10.0]),
+    ],
+)
+def test_running_mean_weighs_updates_by_their_episodes(updates, expected):
+    assert running_mean(rows(*updates), 300) == pytest.approx(expected)
 
 
 def with_steps(*updates: tuple[int, int, float]) -> list[dict[str, float]]:
@@ -54,30 +57,17 @@ def test_the_curve_of_a_short_run_ends_where_its_agent_does():
     *_, smooth = figure.axes[0].lines
     assert list(smooth.get_ydata()) == [20.0, 500.0]
     assert figure.get_suptitle().startswith("run: mean return of the last 10 episodes")
+    labels = ["episodes", "env steps", "wall time (seconds)"]
+    assert [axes.get_xlabel() for axes in figure.axes] == labels
+    lines = [axes.lines[0] for axes in figure.axes]
+    assert [list(line.get_xdata()) for line in lines] == [[100, 110], [2000, 7000], [200, 700]]
+    assert [list(line.get_ydata()) for line in lines] == [[20, 500]] * 3
 
 
 def test_the_title_says_over_how_many_episodes_the_means_of_several_runs_are():
     short, long = with_steps((100, 2_000, 20.0)), with_steps((5_000, 100_000, 20.0))
     figure = learning_curve_figure({"short": short, "long": long})
     assert figure.get_suptitle().startswith("Mean return of the last 10 to 300 episodes")
-
-
-def test_curve_is_drawn_against_env_steps_too():
-    figure = learning_curve_figure({"run": with_steps((100, 2_000, 20.0), (110, 7_000, 500.0))})
-    assert [axes.get_xlabel() for axes in figure.axes] == [
-        "episodes",
-        "env steps",
-        "wall time (seconds)",
-    ]
-    assert list(figure.axes[1].lines[0].get_xdata()) == [2_000, 7_000]
-
-
-def test_curve_is_drawn_against_episodes_and_wall_time():
-    figure = learning_curve_figure({"run": rows((100, -10.0), (200, -5.0))})
-    by_episodes, _, by_seconds = figure.axes
-    assert list(by_episodes.lines[0].get_xdata()) == [100, 200]
-    assert list(by_seconds.lines[0].get_xdata()) == [200.0, 400.0]
-    assert list(by_seconds.lines[0].get_ydata()) == [-10.0, -5.0]
 
 
 @pytest.mark.parametrize("metrics", [[], rows((100, -10.0))])
@@ -87,15 +77,6 @@ def test_plot_is_a_png(tmp_path, metrics):
 
 
 KNOWN = {"sleep": -900.0, "restore": -500.0, "best": -12.5}
-
-
-def of_agents(*updates: tuple[int, float, float]) -> list[dict[str, float]]:
-    return [
-        {**row, "return_mean_A": row["return_mean"] - 1, "return_mean_B": of_b}
-        for row, (_, _, of_b) in zip(
-            rows(*((count, mean) for count, mean, _ in updates)), updates, strict=True
-        )
-    ]
 
 
 def test_other_agents_returns_are_lines_as_far_as_the_curves_reach_and_one_further():
@@ -120,7 +101,9 @@ def test_labels_of_returns_close_together_do_not_overlap():
 
 
 def test_one_run_has_a_line_for_each_kind_of_episode():
-    metrics = of_agents((100, -30.0, math.nan), (200, -10.0, -2.0))
+    metrics = rows((100, -30.0), (200, -10.0))
+    metrics[0] |= {"return_mean_A": -31.0, "return_mean_B": math.nan}
+    metrics[1] |= {"return_mean_A": -11.0, "return_mean_B": -2.0}
     figure = learning_curve_figure({"run": metrics})
     lines = {line.get_label(): list(line.get_ydata()) for line in figure.axes[0].lines[1:]}
     assert lines["A"] == [-31.0, -11.0]

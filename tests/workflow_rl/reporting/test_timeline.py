@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from matplotlib.colors import to_rgb
 
+from tests.cli import output_of
 from workflow_rl.collection.trace import LEARNER, Activity, Trace
-from workflow_rl.commands.plot import plot
 from workflow_rl.errors import UserError
 from workflow_rl.reporting.timeline import (
     COLOURS,
@@ -35,16 +34,9 @@ def a_trace(path: Path, updates: int = 6, n_workers: int = 2, mode: str = "sync"
             start = PERIOD * update
             trace.extend(LEARNER, [at(start, Activity.LEARNING), at(start + 20, Activity.WAITING)])
             for worker in range(n_workers):
-                trace.extend(
-                    f"worker-{worker}",
-                    [
-                        at(
-                            start + time,
-                            Activity.STEPPING if time >= 20 and time % 2 else Activity.WAITING,
-                        )
-                        for time in range(PERIOD)
-                    ],
-                )
+                does = [Activity.WAITING] * 20 + [Activity.WAITING, Activity.STEPPING] * 40
+                marks = [at(start + time, activity) for time, activity in enumerate(does)]
+                trace.extend(f"worker-{worker}", marks)
         trace.extend(LEARNER, [at(PERIOD * updates, Activity.IDLE)])
     return path
 
@@ -142,15 +134,20 @@ def test_a_hundred_workers_fit(tmp_path):
 
 def test_command_draws_a_png(tmp_path):
     paths = [str(a_trace(tmp_path / f"{mode}.json", mode=mode)) for mode in ("sync", "async")]
-    result = CliRunner().invoke(plot, ["--timeline", *paths])
-    assert result.exit_code == 0, result.output
+    output_of("plot", "--timeline", *paths)
     assert (tmp_path / "timeline.png").read_bytes().startswith(b"\x89PNG")
     output = tmp_path / "piece.png"
-    result = CliRunner().invoke(
-        plot, ["--timeline", *paths, "--from", "0.1", "--to", "0.2", "--output", str(output)]
-    )
-    assert result.exit_code == 0, result.output
+    output_of("plot", "--timeline", *paths, "--from", "0.1", "--to", "0.2", "--output", output)
     assert output.exists()
+    for arguments, part in (
+        (["run", "--from", "1"], "--timeline"),
+        (["--timeline", *paths, "--from", "2", "--to", "1"], "not after"),
+    ):
+        assert part in output_of("plot", *arguments, code=2)
+
+
+ACTING = {"ph": "X", "name": "acting", "tid": 1, "ts": 0, "dur": 1}
+NAMED = {"ph": "M", "name": "thread_name", "tid": 1, "args": {"name": "worker-0"}}
 
 
 @pytest.mark.parametrize(
@@ -160,11 +157,8 @@ def test_command_draws_a_png(tmp_path):
         ("{", "is not a trace"),
         ("[]", "is not a trace"),
         ('{"traceEvents": [{"ph": "X"}]}', "is not a trace"),
-        (
-            f'{{"traceEvents": [{{"ph": "X", "tid": 1, "name": "acting", "ts": {10**400}, '
-            '"dur": 1}]}',
-            "is not a trace",
-        ),
+        (json.dumps({"traceEvents": [{**ACTING, "ts": 10**400}]}), "is not a trace"),
+        (json.dumps({"traceEvents": [NAMED, ACTING], "otherData": 3}), "is not a trace"),
         ('{"traceEvents": []}', "nothing happens"),
     ],
 )
@@ -174,30 +168,15 @@ def test_other_files(content, part, tmp_path):
         path.write_text(content)
     with pytest.raises(UserError, match=part):
         read_trace(path)
-    result = CliRunner().invoke(plot, ["--timeline", str(path)])
-    assert result.exit_code == 2
-    assert part in result.output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        (["run", "--from", "1"], "--timeline"),
-        (["--timeline", "trace.json", "--from", "2", "--to", "1"], "not after"),
-    ],
-)
-def test_mistakes(arguments, part):
-    result = CliRunner().invoke(plot, arguments)
-    assert result.exit_code == 2
-    assert part in result.output
+    assert part in output_of("plot", "--timeline", str(path), code=2)
 
 
 def test_a_trace_of_more_rows_than_workers_can_be_is_not_drawn(tmp_path):
     """A small file of many rows would fill the memory."""
     path = tmp_path / "rows.json"
     rows = range(6000)
-    names = [{"ph": "M", "name": "thread_name", "tid": n, "args": {"name": str(n)}} for n in rows]
-    spans = [{"ph": "X", "name": "acting", "tid": n, "ts": 0, "dur": 1} for n in rows]
+    names = [{**NAMED, "tid": n, "args": {"name": str(n)}} for n in rows]
+    spans = [{**ACTING, "tid": n} for n in rows]
     path.write_text(json.dumps({"traceEvents": names + spans}))
     with pytest.raises(UserError, match="6000 rows"):
         read_trace(path)

@@ -8,25 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.workflow_rl.runs import any_env_runs, cyborg_runs
+from tests.tiny_runs import run
+from tests.workflow_rl.runs.small_runs import config_of
 
 
 @pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
-    """Gives the finished run of an env and a kind of `any_env_runs`."""
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Gives the finished run of a config of `small_runs`."""
 
     @functools.cache
-    def path_of(env: str, kind: str) -> Path:
+    def path_of(what: str, kind: str = "episodes") -> Path:
         path = tmp_path_factory.mktemp("undisturbed") / "run"
-        any_env_runs.run(path, any_env_runs.config_of(env, kind))
+        run(path, config_of(what, kind))
         return path
 
     return path_of
-
-
-@pytest.fixture(scope="session")
-def cyborg_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The finished run of `cyborg_runs`."""
-    path = tmp_path_factory.mktemp("cyborg") / "run"
-    cyborg_runs.run(path, cyborg_runs.config_of(n_workers=2))
-    return path

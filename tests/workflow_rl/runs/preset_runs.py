@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.faulty_env import FaultyEnv
 from tests.patience import eventually
+from tests.tiny_envs import CountingEnv
 from tests.tiny_runs import Learned, assert_one_episode_each, config_of, lags, recorded_updates
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.free_running import FreeRunning
+from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import read_metrics
@@ -50,6 +53,16 @@ def preset_config(mode: str, name: str, **changes: Any) -> TrainConfig:
         settings["steps_per_update"] = 20
     of_algorithm = {**PRESETS[name].get("settings", {}), **SIZES[name].get("settings", {})}
     return config_of(mode, **{**settings, "settings": of_algorithm, **changes})
+
+
+def faulty_envs(folder: Path, n_faults: int, fault: str, at: int) -> Any:
+    """CountingEnvs that have so many faults in all, at their step of this number."""
+    tickets = [folder / f"ticket-{number}" for number in range(n_faults)]
+
+    def make_envs(n_envs: int) -> SerialEnvs:
+        return SerialEnvs(lambda: FaultyEnv(CountingEnv, fault, "step", at, tickets), n_envs)
+
+    return make_envs
 
 
 def learned_in(updates: list[Learned]) -> list[Trajectory]:

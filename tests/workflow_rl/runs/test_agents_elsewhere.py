@@ -9,11 +9,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from tests.workflow_rl.runs.any_env_runs import ENVS
+from tests.cli import output_of
+from tests.workflow_rl.runs.small_runs import ENVS
 from workflow_rl import api
-from workflow_rl.commands.main import main
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.folder import read_config
 
@@ -31,11 +30,11 @@ class Numbered(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def trained_env(path: Path) -> Any:
-    return read_config(path).environment.make_env()  # type: ignore[attr-defined]
+    return read_config(path).environment.make_env()
 
 
 @pytest.mark.parametrize("env", ENVS)
-def test_predict_of_several_is_act_of_each(env: str, undisturbed: Any) -> None:
+def test_predict_of_several_is_act_of_each(env, undisturbed):
     path = undisturbed(env, "episodes")
     agent, made = api.load_agent(path), trained_env(path)
     seen = [made.reset(seed=seed)[0] for seed in range(3)]
@@ -56,7 +55,7 @@ def test_predict_of_several_is_act_of_each(env: str, undisturbed: Any) -> None:
 
 
 @pytest.mark.parametrize("env", ENVS)
-def test_a_decision_is_the_action_with_its_reasons(env: str, undisturbed: Any) -> None:
+def test_a_decision_is_the_action_with_its_reasons(env, undisturbed):
     path = undisturbed(env, "episodes")
     agent, same = api.load_agent(path), api.load_agent(path)
     made = trained_env(path)
@@ -79,7 +78,7 @@ def test_a_decision_is_the_action_with_its_reasons(env: str, undisturbed: Any) -
         obs, *_ = made.step(decision.action)
 
 
-def test_stable_baselines3_evaluates_agents(undisturbed: Any) -> None:
+def test_stable_baselines3_evaluates_agents(undisturbed):
     path = undisturbed("CartPole", "episodes")
     agent, made = api.load_agent(path), Numbered(trained_env(path))
     returns, lengths = evaluation.evaluate_policy(
@@ -94,7 +93,7 @@ def test_stable_baselines3_evaluates_agents(undisturbed: Any) -> None:
         assert (total, n_steps) == (pytest.approx(expected, rel=1e-5), length)
 
 
-def test_a_run_on_cage2_is_evaluated_by_stable_baselines3_too() -> None:
+def test_a_run_on_cage2_is_evaluated_by_stable_baselines3_too():
     """The champion remembers each of four envs' episodes."""
     from stable_baselines3.common.env_util import make_vec_env
 
@@ -111,7 +110,7 @@ def test_a_run_on_cage2_is_evaluated_by_stable_baselines3_too() -> None:
     assert -15 < np.mean(first) < 0
 
 
-def test_the_champion_says_how_likely_each_of_the_145_actions_was() -> None:
+def test_the_champion_says_how_likely_each_of_the_145_actions_was():
     env = gymnasium.make("workflow_rl:workflow_rl/CAGE2-v0", simulator="compiled")
     agent, same = api.load_agent("champion"), api.load_agent("champion")
     obs, _ = env.reset(seed=0)
@@ -136,28 +135,24 @@ def test_the_champion_says_how_likely_each_of_the_145_actions_was() -> None:
         ("rules", {"env": "workflow_rl/CAGE4-v0", "max_steps": 20}),
     ],
 )
-def test_python_scores_as_the_command_does(
-    agent: str, settings: dict[str, Any], tmp_path: Path
-) -> None:
+def test_python_scores_as_the_command_does(agent, settings, tmp_path):
     scored = api.evaluate(agent, 3, seed=5, **settings)
     words = ["evaluate", agent, "--episodes", "3", "--seed", "5", "--quiet"]
     for name, value in settings.items():
         for each in value if isinstance(value, tuple) else (value,):
             words += [f"--{name.replace('_', '-')}", str(each)]
-    told = CliRunner().invoke(main, [*words, "--json", str(tmp_path / "scores.json")])
-    assert told.exit_code == 0, told.output
+    told = output_of(*words, "--json", str(tmp_path / "scores.json"))
     scores = json.loads((tmp_path / "scores.json").read_text())
-    assert scored.scores.to_dict().keys() == scores.keys() - {
-        *("actions", "agent_sha256", "shortfall")
-    }
+    of_command = {"actions", "agent_sha256", "shortfall"}
+    assert scored.scores.to_dict().keys() == scores.keys() - of_command
     expected = scores["total" if "total" in scores else "mean"]
     assert scored.mean == pytest.approx(expected)
     assert f"{scored.mean:.2f}" in repr(scored)
     table = [line for line in str(scored).splitlines() if line[0] in "┌│├└"]
-    assert table == told.output.splitlines()[: len(table)]
+    assert table == told.splitlines()[: len(table)]
 
 
-def test_mistakes_in_a_python_evaluation_are_named() -> None:
+def test_mistakes_in_a_python_evaluation_are_named():
     with pytest.raises(ConfigError, match=r"red_agnt: .*there is .*red_agent"):
         api.evaluate("champion", red_agnt="B_lineAgent")
     with pytest.raises(ConfigError, match="'nowhere': choose one of workflow_rl/CAGE2"):

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from click.testing import CliRunner
 
 from tests import tiny_runs
-from workflow_rl.commands.main import main
+from tests.cli import output_of
 from workflow_rl.errors import UserError
 from workflow_rl.runs.checkpoint import (
     Checkpoint,
@@ -71,21 +70,6 @@ def test_a_crash_while_writing_leaves_the_one_before(tmp_path, monkeypatch):
     assert path.read_bytes() == before
 
 
-def test_a_damaged_checkpoint_is_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.safetensors"
-    save_checkpoint(path, Checkpoint({}, {"weight": torch.zeros(100)}, TrainingState()))
-    assert torch.equal(load_checkpoint(path).agent["weight"], torch.zeros(100))
-    content = path.read_bytes()
-    path.write_bytes(content.replace(bytes(400), bytes(399) + b"\1"))
-    with pytest.raises(UserError, match="damaged"):
-        load_checkpoint(path)
-
-
-def test_training_begins_at_nothing():
-    counts = dataclasses.asdict(TrainingState())
-    assert {counts[name] for name in ("updates", "episodes", "env_steps", "wall_seconds")} == {0}
-
-
 def test_which_file_of_a_run_is_meant(tmp_path):
     best, latest = tmp_path / "best.safetensors", tmp_path / "checkpoint.safetensors"
     assert saved_path(tmp_path) == saved_path(tmp_path, "latest") == latest
@@ -104,9 +88,8 @@ def test_an_update_without_its_row_of_metrics_is_not_logged(updates):
 @pytest.mark.parametrize("sizes", [[], [4], [4, 4], [4, 5, 6]])
 def test_networks_of_another_shape_than_the_config_are_refused(sizes):
     outputs = [*sizes, 3]
-    inputs = [2, *sizes]
     layers = {}
-    for n, (n_in, n_out) in enumerate(zip(inputs, outputs, strict=True)):
+    for n, (n_in, n_out) in enumerate(zip([2, *sizes], outputs, strict=True)):
         layers[f"actor.{2 * n}.weight"] = torch.zeros(n_out, n_in)
         layers[f"actor.{2 * n}.bias"] = torch.zeros(n_out)
 
@@ -121,41 +104,46 @@ def test_networks_of_another_shape_than_the_config_are_refused(sizes):
             own_policy(saved_with(others), Path("a.safetensors"))
 
 
-def test_a_missing_one_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"no checkpoint at .*nothing\.safetensors"):
-        load_checkpoint(tmp_path / "nothing.safetensors")
+def torch_format(path: Path) -> None:
+    safetensors.torch.save_file({"weight": torch.ones(1)}, path, {"format": "pt"})
 
 
-@pytest.mark.parametrize("kept", [0, 10, 500, 0.5, 0.99])
-def test_a_damaged_one_is_refused(tmp_path, kept):
-    path = tmp_path / "checkpoint.safetensors"
-    save_checkpoint(path, a_checkpoint())
-    content = path.read_bytes()
-    path.write_bytes(content[: kept if isinstance(kept, int) else int(kept * len(content))])
-    with pytest.raises(UserError, match="damaged"):
-        load_checkpoint(path)
+class Bomb:
+    def __reduce__(self):
+        return (exec, ("import pathlib; pathlib.Path('exploded').touch()",))
 
 
-def test_somebody_elses_file_is_refused(tmp_path):
-    write_values(tmp_path / "other", {"model": 1})
-    with pytest.raises(UserError, match="not a checkpoint of this package"):
-        load_checkpoint(tmp_path / "other")
-    safetensors.torch.save_file({"weight": torch.ones(1)}, tmp_path / "other", {"format": "pt"})
-    with pytest.raises(UserError, match="does not begin as a checkpoint does"):
-        load_checkpoint(tmp_path / "other")
-
-
-def test_another_format_is_refused_with_both_numbers(tmp_path):
-    write_values(tmp_path / "later.safetensors", {"format": 99})
-    with pytest.raises(UserError, match="format is 99, but this version reads 4"):
-        load_checkpoint(tmp_path / "later.safetensors")
-
-
-def test_a_checkpoint_that_torch_wrote_is_of_an_earlier_version(tmp_path):
-    torch.save({"format": 2, "agent": Bomb()}, tmp_path / "checkpoint.pt")
-    for path in (tmp_path / "checkpoint.pt", saved_path(tmp_path)):
-        with pytest.raises(UserError, match=r"checkpoint\.pt was made by an earlier version"):
-            load_checkpoint(path)
+@pytest.mark.parametrize(
+    ("name", "write", "said"),
+    [
+        ("nothing.safetensors", lambda path: None, r"no checkpoint at .*nothing\.safetensors"),
+        ("a", lambda path: write_values(path, {"model": 1}), "not a checkpoint of this package"),
+        ("a", torch_format, "does not begin as a checkpoint does"),
+        (
+            "a",
+            lambda path: write_values(path, {"format": 99}),
+            "format is 99, but this version reads 4",
+        ),
+        ("a", lambda path: path.write_bytes(pickle.dumps(Bomb())), "a "),
+        (
+            "checkpoint.pt",
+            lambda path: torch.save({"format": 2, "agent": Bomb()}, path),
+            r"checkpoint\.pt was made by an earlier version",
+        ),
+    ],
+    ids=["none", "another's", "another format", "later", "pickle", "of torch"],
+)
+def test_what_is_no_checkpoint_is_named_and_no_code_runs_from_it(
+    name, write, said, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / name)
+    with pytest.raises(UserError, match=said):
+        load_checkpoint(tmp_path / name)
+    if name == "checkpoint.pt":
+        with pytest.raises(UserError, match=said):
+            load_checkpoint(saved_path(tmp_path))
+    assert not (tmp_path / "exploded").exists()
 
 
 @pytest.mark.parametrize(
@@ -175,27 +163,9 @@ def test_one_of_another_version_is_refused_in_one_line(tmp_path, part, name):
     del (content if part is None else content[part])[name]
     write_values(path, content)
     options = ["--resume", str(tmp_path), "--total-episodes", "12"]
-    again = CliRunner().invoke(main, ["train-async", *options])
-    assert again.exit_code == 2
-    assert "another version of the package" in again.output
-    assert "Traceback" not in again.output
-
-
-class Bomb:
-    def __reduce__(self):
-        return (exec, ("import pathlib; pathlib.Path('exploded').touch()",))
-
-
-@pytest.mark.parametrize("writer", ["torch", "pickle"])
-def test_no_code_runs_from_a_file(tmp_path, monkeypatch, writer):
-    monkeypatch.chdir(tmp_path)
-    if writer == "torch":
-        torch.save({"format": 1, "agent": Bomb()}, "bomb.pt")
-    else:
-        (tmp_path / "bomb.pt").write_bytes(pickle.dumps(Bomb()))
-    with pytest.raises(UserError):
-        load_checkpoint(tmp_path / "bomb.pt")
-    assert not (tmp_path / "exploded").exists()
+    again = output_of("train-async", *options, code=2)
+    assert "another version of the package" in again
+    assert "Traceback" not in again
 
 
 def test_a_folder_for_a_challenge_is_called_one(tmp_path):

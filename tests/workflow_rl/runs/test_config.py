@@ -1,33 +1,37 @@
+from __future__ import annotations
+
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workflow_rl.agents.ppo.agent import PPOConfig
+from tests.any_envs import PuzzleEnv
+from tests.workflow_rl.runs.small_runs import ENVS, PPO, config_of
+from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.sac.config import SACConfig
-from workflow_rl.errors import ConfigError
+from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs import resolve
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.resolve import workers_for
+from workflow_rl.runs.saved_config import only_the_file_names
+from workflow_rl.runs.signature import signed
 
 
-def test_defaults_of_the_synchronous_trainer_are_one_env_a_worker():
-    config = TrainConfig("sync", n_envs=5, env_args={"simulator": "cyborg"})
-    assert (config.n_workers, config.envs_per_worker) == (5, 1)
-
-
-def test_defaults_of_the_asynchronous_trainer_are_one_worker_a_core(monkeypatch):
+@pytest.mark.parametrize(
+    ("mode", "n_envs", "simulator", "expected"),
+    [
+        ("sync", 5, "cyborg", (5, 1)),  # One env a worker.
+        ("async", 100, "cyborg", (2, 50)),  # One worker a core.
+        ("async", 1, "cyborg", (1, 1)),
+        ("sync", 100, "compiled", (2, 50)),
+    ],
+)
+def test_how_many_workers_there_are(mode, n_envs, simulator, expected, monkeypatch):
     monkeypatch.setattr(resolve, "usable_cores", lambda: 2)
-    config = TrainConfig("async", n_envs=100)
-    assert (config.n_workers, config.envs_per_worker) == (2, 50)
-    assert TrainConfig("async", n_envs=1).n_workers == 1
-
-
-def test_compiled_envs_share_one_worker_a_core(monkeypatch):
-    monkeypatch.setattr(resolve, "usable_cores", lambda: 2)
-    config = TrainConfig("sync", n_envs=100, env_args={"simulator": "compiled"})
-    assert (config.n_workers, config.envs_per_worker) == (2, 50)
+    config = TrainConfig(mode, n_envs=n_envs, env_args={"simulator": simulator})
+    assert (config.n_workers, config.envs_per_worker) == expected
 
 
 @pytest.mark.parametrize("n_envs", [1, 8, 24, 100])
@@ -88,12 +92,6 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_field(field, value):
     assert str(value) in str(caught.value)
 
 
-@pytest.mark.parametrize("guessed", ["environment", "plug_in"])
-def test_a_name_that_is_no_field_is_refused(guessed):
-    with pytest.raises(ConfigError, match=f"{guessed}: there is no such setting"):
-        TrainConfig("async", **{guessed: "CartPole-v1"})
-
-
 def test_config_survives_json_and_cannot_be_changed():
     config = TrainConfig("sync", n_envs=3, settings=PPOConfig(hidden_sizes=(8, 9), target_kl=0.1))
     assert TrainConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
@@ -101,9 +99,20 @@ def test_config_survives_json_and_cannot_be_changed():
         config.seed = 1
 
 
+SAID = {
+    "environment": "environment: there is no such setting",
+    "plug_in": "plug_in: there is no such setting",
+    "total_steps": "does not go with total_episodes",
+    "patience": "patience: 3 does not go with eval_every, 10",
+    "teacher": "teacher: sac copies no agent: use ppo",
+}
+
+
 @pytest.mark.parametrize(
     ("field", "changes"),
     [
+        ("environment", {"environment": "CartPole-v1"}),  # There is no such setting.
+        ("plug_in", {"plug_in": "CartPole-v1"}),
         ("num_batches_to_accumulate", {"num_batches_to_accumulate": 2}),
         ("batching", {"batching": "whole-batches"}),
         ("batching", {"mode": "sync", "batching": "first-come", "async_rl": True}),
@@ -114,10 +123,19 @@ def test_config_survives_json_and_cannot_be_changed():
         ("episodes_per_update", {"episodes_per_update": 5, "num_steps_per_env": 10}),
         ("slow_worker_ms", {"slow_worker_ms": -1.0}),
         ("slow_worker_share", {"slow_worker_share": 0.0}),
+        ("total_steps", {"env": "CartPole-v1", "total_steps": 5, "total_episodes": 5}),
+        ("patience", {"env": "CartPole-v1", "eval_every": 10, "patience": 3}),
+        ("teacher", {"env": "CartPole-v1", "algorithm": "sac", "teacher": "x"}),
+        # With the algorithm.
+        ("settings", {"settings": SACConfig()}),
+        ("batch_size", {"settings": {"batch_size": 16}}),
+        ("device", {"algorithm": "sac", "device": "cuda"}),
+        ("learner_threads", {"algorithm": "sac", "learner_threads": 2}),
+        ("algorithm", {"algorithm": "none"}),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(field, changes):
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError, match=SAID.get(field, "")) as caught:
         TrainConfig(**{"mode": "async", **changes})
     assert caught.value.field_name == field
 
@@ -157,12 +175,9 @@ def test_what_is_given_stays_on_another_environment(values, seed):
         assert config.settings.normalise_obs
 
 
-def test_a_value_that_is_changed_later_is_given():
+def test_a_value_that_is_changed_later_is_given_and_none_asks_for_the_default_again():
     config = TrainConfig("async").changed(total_episodes=9)
     assert on_another_environment(config).total_episodes == 9
-
-
-def test_none_asks_for_the_default_again():
     asked = {"mode": "sync", "n_envs": 6, "n_workers": 2, "env_args": {"simulator": "cyborg"}}
     config = TrainConfig(**asked)
     assert config.changed(n_workers=None).n_workers == 6
@@ -198,22 +213,6 @@ def test_settings_are_a_mapping_or_an_object(settings):
 
 
 @pytest.mark.parametrize(
-    ("field", "changes"),
-    [
-        ("settings", {"settings": SACConfig()}),
-        ("batch_size", {"settings": {"batch_size": 16}}),
-        ("device", {"algorithm": "sac", "device": "cuda"}),
-        ("learner_threads", {"algorithm": "sac", "learner_threads": 2}),
-        ("algorithm", {"algorithm": "none"}),
-    ],
-)
-def test_what_does_not_go_with_the_algorithm_is_refused(field, changes):
-    with pytest.raises(ConfigError) as caught:
-        TrainConfig("async", **changes)
-    assert caught.value.field_name == field
-
-
-@pytest.mark.parametrize(
     ("asked", "observation", "actions"),
     [
         ({}, "table", "all"),
@@ -236,3 +235,92 @@ def test_none_is_the_default_of_every_field_and_a_presets_value_first():
     given = {"preset": "sac-control", "env": "Pendulum-v1", "total_steps": 100}
     config = TrainConfig("async", **given, n_envs=None, algorithm=None)
     assert (config.n_envs, config.algorithm) == (1, "sac")
+
+
+@pytest.mark.parametrize("env", ENVS)
+def test_a_config_is_the_same_from_its_plain_values(env):
+    config = config_of(env)
+    plain = config.to_dict()
+    assert TrainConfig.from_dict(json.loads(json.dumps(plain))) == config
+    assert plain["env_args"] == ENVS[env].get("env_args", {})
+
+
+def test_defaults_are_those_of_an_environment_of_which_nothing_is_known():
+    config = TrainConfig("async", env="CartPole-v1")
+    assert (config.total_episodes, config.total_steps) == (None, 100_000)
+    assert (config.episodes_per_update, config.steps_per_update) == (None, 2048)
+    assert (config.settings.normalise_obs, config.settings.normalise_returns) == (True, True)
+    with_function = TrainConfig("async", env="mine", make_env=PuzzleEnv)
+    for name in ("total_episodes", "total_steps", "episodes_per_update", "steps_per_update"):
+        assert getattr(with_function, name) == getattr(config, name)
+    assert with_function.settings == config.settings
+    given = TrainConfig("async", total_steps=77, settings=PPO).changed(
+        env="mine", make_env=PuzzleEnv
+    )
+    assert (given.total_episodes, given.total_steps, given.settings) == (None, 77, PPO)
+    unrolls = TrainConfig("async", n_envs=10, num_steps_per_env=100, env="CartPole-v1")
+    assert unrolls.steps_per_update == 3000
+
+
+def test_some_fields_of_ppo_leave_the_others_to_the_environment():
+    config = TrainConfig("async", env="CartPole-v1", settings={"discount": 0.9})
+    assert config.settings.discount == 0.9
+    assert config.settings.normalise_obs
+
+
+def saved(env: str = "workflow_rl/CAGE2-v0", **changes: Any) -> dict[str, Any]:
+    return {**TrainConfig("async", env=env).to_dict(), **changes}
+
+
+def test_what_a_preset_would_give_is_not_given_to_a_saved_config():
+    config = TrainConfig.from_dict(saved(preset="alf"))
+    assert (config.preset, config.num_steps_per_env) == ("alf", None)
+
+
+@pytest.mark.parametrize("where", ["", "settings"])
+def test_a_config_with_an_unknown_setting_is_refused(where):
+    values = saved()
+    (values[where] if where else values)["hindsight"] = None
+    with pytest.raises(UserError, match="another version of the package: it has 'hinds"):
+        TrainConfig.from_dict(values)
+
+
+@pytest.mark.parametrize("env", ["workflow_rl/CAGE2-v0", "CartPole-v1"])
+def test_a_config_without_a_setting_is_refused(env):
+    values = saved(env=env)
+    del values["patience"]
+    with pytest.raises(UserError, match="another version of the package: it lacks 'pati"):
+        TrainConfig.from_dict(values)
+
+
+def test_an_algorithm_that_only_a_file_names_is_not_imported(tmp_path, monkeypatch):
+    called = tmp_path / "called"
+    (tmp_path / "strangers_algorithm.py").write_text(f"open({str(called)!r}, 'w')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    values = saved(algorithm="strangers_algorithm:Own", settings={"speed": 3})
+    config = TrainConfig.from_dict(values)
+    assert config.to_dict()["settings"] == {"speed": 3}
+    with pytest.raises(ConfigError, match="only the file names the algorithm"):
+        config.require_named()
+    assert not called.exists()
+    with pytest.raises(ConfigError):  # The module has no Own.
+        TrainConfig.to_train(signed(values))
+    assert called.exists()
+
+
+def test_an_unknown_name_in_a_file_is_an_error():
+    with pytest.raises(ConfigError, match="nobody"):
+        TrainConfig.from_dict(saved(algorithm="nobody"))
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("__main__:Net", "a class of a script: put the class in a module"),
+        ("my_module:f.<locals>.Net", "a class of a script: put the class in a module"),
+        ("no_module_of_mine:Net", "no module no_module_of_mine is found from here: go to"),
+        ("tests.own_networks:Net", "only the file names the network tests.own_networks:Net: give"),
+    ],
+)
+def test_what_to_do_about_a_class_that_only_a_file_names(name, advice):
+    assert advice in only_the_file_names({"algorithm": "ppo", "settings": {"network": name}})

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.tiny_runs import same_weights
+from tests.cli import output_of
+from tests.tiny_runs import run, same_weights, stop_before
 from tests.workflow_rl.commands.any_env_commands import CART_POLE, TINY, invoke, refused
-from tests.workflow_rl.runs.any_env_runs import config_of, run, stop_at
+from tests.workflow_rl.runs.small_runs import config_of
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.policy_file import load_policy, save_policy
@@ -42,17 +43,11 @@ def balancing(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def taught(teacher: Path, **changes: Any) -> TrainConfig:
     settings = {"hidden_sizes": (32,), "epochs": 1, "learning_rate": 2e-3, "minibatch_size": 64}
     settings |= changes.pop("learn", {})
-    given = {
-        "env": "CartPole-v1",
-        "teacher": str(teacher),
-        **LESSONS,
-        "settings": settings,
-        **changes,
-    }
-    return config_of(given.pop("env"), **given)
+    what = changes.pop("env", "CartPole-v1")
+    return config_of(what, **{"teacher": str(teacher), **LESSONS, "settings": settings, **changes})
 
 
-def test_a_copy_plays_as_well_as_its_teacher(balancing: Path, tmp_path: Path) -> None:
+def test_a_copy_plays_as_well_as_its_teacher(balancing, tmp_path):
     summary = run(tmp_path / "run", taught(balancing))
     told = json.loads((tmp_path / "run" / "teacher.json").read_text())
     assert told["teacher"] == str(balancing)
@@ -65,33 +60,23 @@ def test_a_copy_plays_as_well_as_its_teacher(balancing: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("kept", [{}, KEPT])
-def test_a_copy_does_not_depend_on_workers_nor_on_the_trainer(
-    balancing: Path, tmp_path: Path, kept: dict[str, Any]
-) -> None:
-    run(tmp_path / "one", taught(balancing, **SHORT, n_workers=1, learn=kept))
-    run(tmp_path / "three", taught(balancing, **SHORT, n_workers=3, learn=kept))
-    run(tmp_path / "sync", taught(balancing, **SHORT, mode="sync", learn=kept))
-    assert same_weights(tmp_path / "one", tmp_path / "three")
-    assert same_weights(tmp_path / "one", tmp_path / "sync")
-
-
-@pytest.mark.parametrize("kept", [{}, KEPT])
-def test_a_resumed_run_does_not_copy_again(
-    balancing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: dict[str, Any]
-) -> None:
-    config = taught(balancing, **SHORT, total_steps=1200, learn=kept)
-    run(tmp_path / "whole", config)
+def test_a_copy_is_the_same_for_any_workers_in_both_modes_and_made_once(
+    balancing, tmp_path, monkeypatch, kept
+):
+    lessons = {**SHORT, "total_steps": 1200, "learn": kept}
+    run(tmp_path / "one", taught(balancing, **lessons, n_workers=1))
+    run(tmp_path / "three", taught(balancing, **lessons, n_workers=3))
+    run(tmp_path / "sync", taught(balancing, **lessons, mode="sync"))
     with pytest.raises(StopRequested):
-        run(tmp_path / "stopped", config, stop_at(1))
+        run(tmp_path / "stopped", taught(balancing, **lessons), stop_before(1))
     again = "copied again"
     monkeypatch.setattr(copy_teacher, "copy_teacher", lambda *arguments: pytest.fail(again))
-    run(tmp_path / "stopped", config)
-    assert same_weights(tmp_path / "whole", tmp_path / "stopped")
+    run(tmp_path / "stopped", taught(balancing, **lessons))
+    for name in ("three", "sync", "stopped"):
+        assert same_weights(tmp_path / "one", tmp_path / name), name
 
 
-def test_a_run_that_is_stopped_while_it_copies_leaves_nothing(
-    balancing: Path, tmp_path: Path
-) -> None:
+def test_a_run_that_is_stopped_while_it_copies_leaves_nothing(balancing, tmp_path):
     class Stopped:
         def __init__(self, pool: Any) -> None:
             pool.stop_signal = signal.SIGTERM
@@ -105,9 +90,7 @@ def test_a_run_that_is_stopped_while_it_copies_leaves_nothing(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_teacher_of_other_spaces_is_refused_before_anything_is_written(
-    balancing: Path, tmp_path: Path
-) -> None:
+def test_a_teacher_of_other_spaces_is_refused_before_anything_is_written(balancing, tmp_path):
     with pytest.raises(ConfigError, match=r"teacher: .*other observations or actions"):
         run(tmp_path / "run", taught(balancing, env="Puzzle"))
     assert not (tmp_path / "run").exists()
@@ -118,125 +101,93 @@ def test_a_teacher_of_other_spaces_is_refused_before_anything_is_written(
     [
         (["--teacher", "nobody"], ["--teacher", "no checkpoint at nobody"]),
         (["--teacher", "champion"], ["--teacher", "other observations"]),
+        (["--teacher", ""], ["names no agent"]),
         (["--teacher", "x", "--teacher-episodes", "1"], ["--teacher-episodes", "1 is not"]),
         (["--teacher-episodes", "5"], ["--teacher-episodes"]),
         (["--teacher-coef", "5"], ["--teacher-coef", "goes with --teacher"]),
         (["--teacher-until", "0"], ["--teacher-until", "range"]),
+        (
+            ["--env", "workflow_rl/OrderedCAGE2-v0", "--teacher", "react-restore"],
+            ["keeps no order"],
+        ),
     ],
 )
-def test_mistakes_with_the_options(options: list[str], parts: list[str], tmp_path: Path) -> None:
+def test_mistakes_with_the_options(options, parts, tmp_path):
     folder = ["--run-dir", str(tmp_path / "run")]
     refused(invoke("train-async", *CART_POLE, *TINY, *folder, *options), *parts)
     assert not list(tmp_path.iterdir())
 
 
-def test_an_algorithm_that_copies_no_agent_says_so() -> None:
-    with pytest.raises(ConfigError, match="teacher: sac copies no agent: use ppo"):
-        TrainConfig("async", env="CartPole-v1", algorithm="sac", teacher="x")
-
-
-def test_a_command_copies_and_says_so(balancing: Path, tmp_path: Path) -> None:
+def test_a_command_copies_and_says_so(balancing, tmp_path):
     options = ["--teacher", str(balancing), "--teacher-episodes", "4", "--teacher-epochs", "1"]
-    result = invoke("train-async", *CART_POLE, *TINY, *options, "--run-dir", str(tmp_path / "run"))
-    assert result.exit_code == 0, result.output
-    assert f"copied {balancing}: mean return" in result.output
-    assert "the copy:        mean return" in result.output
-    again = invoke("verify", str(tmp_path / "run"))
-    assert again.exit_code == 0, again.output
+    folder = tmp_path / "run"
+    said = output_of("train-async", *CART_POLE, *TINY, *options, "--run-dir", folder)
+    assert f"copied {balancing}: mean return" in said
+    assert "the copy:        mean return" in said
+    output_of("verify", folder)
 
 
 @pytest.mark.parametrize(("learning_rate", "is_below"), [("1.0", True), ("1e-9", False)])
-def test_a_run_that_falls_below_its_copy_says_so(
-    learning_rate: str, is_below: bool, balancing: Path, tmp_path: Path
-) -> None:
+def test_a_run_that_falls_below_its_copy_says_so(learning_rate, is_below, balancing, tmp_path):
     options = ["--teacher", str(balancing), "--teacher-episodes", "20", "--hidden-sizes", "32"]
     options += ["--total-steps", "8000", "--steps-per-update", "500", "--quiet"]
     options += ["--learning-rate", learning_rate, "--run-dir", str(tmp_path / "run")]
-    result = invoke("train-async", *CART_POLE, "--n-envs", "4", *options)
-    assert result.exit_code == 0, result.output
-    assert ("below its copy:" in result.output) is is_below
+    said = output_of("train-async", *CART_POLE, "--n-envs", "4", *options)
+    assert ("below its copy:" in said) is is_below
 
 
-def test_an_agreement_that_cannot_be_told_is_no_number(tmp_path: Path) -> None:
+def test_an_agreement_that_cannot_be_told_is_no_number(tmp_path):
     pendulum = {"env": "Pendulum-v1", "env_args": {"max_episode_steps": 20}, "total_steps": 200}
     config = taught(tmp_path / "still.npz", **{**SHORT, **pendulum})
     weights, numbers = np.zeros((3, 1), np.float32), np.zeros(1, np.float32)
-    still = PolicyParameters(
-        (weights,),
-        (numbers,),
-        "tanh",
-        numbers,
-        distribution=config.environment.spaces().distribution,
-    )
+    choice = config.environment.spaces().distribution
+    still = PolicyParameters((weights,), (numbers,), "tanh", numbers, distribution=choice)
     save_policy(tmp_path / "still.npz", still, {"env": "Pendulum-v1", "env_args": {}})
     run(tmp_path / "run", config)
     assert json.loads((tmp_path / "run" / "teacher.json").read_text())["agreement"] is None
 
 
-def test_a_copy_is_verified_with_the_same_teacher_alone(balancing: Path, tmp_path: Path) -> None:
+def test_a_copy_is_verified_with_the_same_teacher_alone(balancing, tmp_path):
     teacher = tmp_path / "teacher.npz"
     shutil.copy(balancing, teacher)
     run(tmp_path / "run", taught(teacher, **SHORT))
-    assert invoke("verify", str(tmp_path / "run")).exit_code == 0
+    output_of("verify", tmp_path / "run")
     parameters, about = load_policy(teacher)
     save_policy(teacher, parameters._replace(biases=(np.ones(2, np.float32),)), about)
     refused(invoke("verify", str(tmp_path / "run")), "teacher.npz is not there any more")
 
 
-def test_a_copy_that_diverges_says_so(balancing: Path, tmp_path: Path) -> None:
+def test_a_copy_that_diverges_says_so(balancing, tmp_path):
     learned = [*CART_POLE, *TINY, "--teacher", str(balancing), "--teacher-episodes", "4"]
-    ended = invoke("train-async", *learned, "--reward-scale", "1e30", "--run-dir", f"{tmp_path}/a")
-    assert ended.exit_code == 1
-    assert "while it copied" in ended.output
-    assert "--reward-scale" in ended.output
+    learned += ["--reward-scale", "1e30", "--run-dir", tmp_path / "a"]
+    said = output_of("train-async", *learned, code=1)
+    assert "while it copied" in said
+    assert "--reward-scale" in said
     assert not (tmp_path / "a").exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--env", "workflow_rl/OrderedCAGE2-v0", "--teacher", "react-restore"], "keeps no order"),
-        ([*CART_POLE, "--teacher", ""], "names no agent"),
-    ],
-)
-def test_who_cannot_teach(options: list[str], said: str) -> None:
-    refused(invoke("train-async", *options, "--dry-run"), said)
-
-
-def test_nobody_teaches_in_the_place_of_a_presets_teacher() -> None:
+def test_nobody_teaches_in_the_place_of_a_presets_teacher():
     options = ["train-async", "--preset", "cage4-quick", "--dry-run"]
-    assert "teacher: rules" in invoke(*options).output
-    alone = invoke(*options, "--teacher", "none")
-    assert alone.exit_code == 0
-    assert "teacher: None" in alone.output
+    assert "teacher: rules" in output_of(*options)
+    assert "teacher: None" in output_of(*options, "--teacher", "none")
 
 
-def test_a_teacher_does_not_replace_the_weights_of_another_run(
-    balancing: Path, tmp_path: Path
-) -> None:
+def test_a_teacher_does_not_replace_the_weights_of_another_run(balancing, tmp_path):
     run(tmp_path / "run", taught(balancing, **SHORT))
     options = [*CART_POLE, *TINY, "--init-from", f"{tmp_path}/run", "--run-dir", f"{tmp_path}/new"]
-    refused(
-        invoke("train-async", *options, "--teacher", str(balancing)),
-        "--teacher",
-        "both give weights",
-    )
+    result = invoke("train-async", *options, "--teacher", str(balancing))
+    refused(result, "--teacher", "both give weights")
     assert not (tmp_path / "new").exists()
 
 
-def test_a_search_refuses_a_teacher_before_it_makes_a_folder(tmp_path: Path) -> None:
-    search = str(tmp_path / "search")
-    refused(
-        invoke("tune", *CART_POLE, "--trials", "1", "--teacher", "nobody", "--run-dir", search),
-        "nobody",
-    )
+def test_a_search_refuses_a_teacher_before_it_makes_a_folder(tmp_path):
+    options = ["--trials", "1", "--teacher", "nobody", "--run-dir", str(tmp_path / "search")]
+    refused(invoke("tune", *CART_POLE, *options), "nobody")
     assert not (tmp_path / "search").exists()
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, "[]", "no JSON"])
-def test_a_damaged_account_of_the_copy_is_refused(
-    balancing: Path, tmp_path: Path, content: str
-) -> None:
+def test_a_damaged_account_of_the_copy_is_refused(balancing, tmp_path, content):
     (tmp_path / "teacher.json").write_text(content)
     with pytest.raises(ValueError, match=r"teacher\.json cannot be read"):
         copy_teacher.require_same_teacher(tmp_path, str(balancing))

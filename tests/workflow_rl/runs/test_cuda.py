@@ -27,30 +27,24 @@ pytestmark = pytest.mark.skipif(
 )
 PUZZLE = {"env": "tests.any_envs:MaskedPuzzleEnv", "total_steps": 600, "steps_per_update": 120}
 SETTINGS = {"hidden_sizes": (16, 16), "minibatch_size": 60, "epochs": 2}
+
+
+def puzzle(learn: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {**PUZZLE, "settings": {**SETTINGS, **learn}, **changes}
+
+
+UNROLLS = {"num_steps_per_env": 6, "steps_per_update": 126}
 CASES: dict[str, dict[str, Any]] = {
-    **{
-        network: {**PUZZLE, "settings": {**SETTINGS, "network": network}}
-        for network in ("mlp", "gru", "lstm", "frame-stack", "entities")
-    },
-    "unrolls of lstm": {
-        **PUZZLE,
-        **{"num_steps_per_env": 6, "steps_per_update": 126},
-        "settings": {**SETTINGS, "network": "lstm"},
-    },
-    "V-trace": {
-        **PUZZLE,
-        "async_rl": True,
-        "settings": {**SETTINGS, "network": "gru", "correction": "vtrace"},
-    },
-    "shared trunk": {**PUZZLE, "settings": {**SETTINGS, "shared_trunk": True}},
-    "minibatches of observations": {
-        **PUZZLE,
-        "settings": {**SETTINGS, "minibatches_of": "observations"},
-    },
-    "own network": {
-        **PUZZLE,
-        "settings": {**SETTINGS, "network": Remembering},
-    },
+    "mlp": puzzle({"network": "mlp"}),
+    "gru": puzzle({"network": "gru"}),
+    "lstm": puzzle({"network": "lstm"}),
+    "frame-stack": puzzle({"network": "frame-stack"}),
+    "entities": puzzle({"network": "entities"}),
+    "unrolls of lstm": puzzle({"network": "lstm"}, **UNROLLS),
+    "V-trace": puzzle({"network": "gru", "correction": "vtrace"}, async_rl=True),
+    "shared trunk": puzzle({"shared_trunk": True}),
+    "minibatches of observations": puzzle({"minibatches_of": "observations"}),
+    "own network": puzzle({"network": Remembering}),
     "continuous actions": {
         "env": "Pendulum-v1",
         "total_steps": 3200,
@@ -96,13 +90,11 @@ def weights(path: Path) -> dict[str, Any]:
 
 def first_losses(path: Path) -> list[float]:
     row = read_metrics(path)[0]
-    return [
-        float(value) for name, value in row.items() if name.endswith(("policy_loss", "value_loss"))
-    ]
+    return [float(row[name]) for name in row if name.endswith(("policy_loss", "value_loss"))]
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_gpu_learns_what_the_cpu_learns(name: str, tmp_path: Path) -> None:
+def test_a_gpu_learns_what_the_cpu_learns(name, tmp_path):
     """The first update's losses differ by rounding alone; later ones may differ by more."""
     folders = {"on CPU": "cpu", "on GPU": DEVICE}
     cpu, cuda = (trained(name, device, tmp_path / path) for path, device in folders.items())
@@ -112,7 +104,7 @@ def test_a_gpu_learns_what_the_cpu_learns(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["mlp", "gru", "continuous actions", "own network"])
-def test_an_agent_from_a_gpu_plays_on_the_cpu(name: str, tmp_path: Path) -> None:
+def test_an_agent_from_a_gpu_plays_on_the_cpu(name, tmp_path):
     path = trained(name, DEVICE, tmp_path / "run")
     assert all(tensor.device.type == "cpu" for tensor in weights(path).values())
     assert np.isfinite(evaluate(path, episodes=2).mean)
@@ -123,7 +115,7 @@ def test_an_agent_from_a_gpu_plays_on_the_cpu(name: str, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "name", ["lstm", "continuous actions", "a team that sees entities", "CAGE-2"]
 )
-def test_a_run_goes_on_elsewhere(name: str, devices: tuple[str, str], tmp_path: Path) -> None:
+def test_a_run_goes_on_elsewhere(name, devices, tmp_path):
     before, later = devices
     unit = "total_episodes" if "total_episodes" in CASES[name] else "total_steps"
     path = trained(name, before, tmp_path / "run", **{unit: CASES[name][unit] // 2})
@@ -134,7 +126,7 @@ def test_a_run_goes_on_elsewhere(name: str, devices: tuple[str, str], tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["mlp", "continuous actions", "a team that sees entities"])
-def test_a_gpu_copies_a_teacher(name: str, tmp_path: Path) -> None:
+def test_a_gpu_copies_a_teacher(name, tmp_path):
     teacher = trained(name, "cpu", tmp_path / "teacher")
     lessons = {"teacher": str(teacher), "teacher_episodes": 10, "teacher_epochs": 2}
     folders = {"on CPU": "cpu", "on GPU": DEVICE}
@@ -148,7 +140,7 @@ def test_a_gpu_copies_a_teacher(name: str, tmp_path: Path) -> None:
             np.testing.assert_allclose(cuda[field], value, rtol=2e-2, atol=2e-2)
 
 
-def test_auto_is_the_gpu_for_what_can_learn_there() -> None:
+def test_auto_is_the_gpu_for_what_can_learn_there():
     auto = {"env": "Pendulum-v1", "device": "auto"}
     expected = "cuda" if torch.cuda.is_available() else "cpu"
     assert TrainConfig("async", **auto).device == expected
@@ -158,9 +150,7 @@ def test_auto_is_the_gpu_for_what_can_learn_there() -> None:
             TrainConfig("async", env="Pendulum-v1", algorithm=algorithm, device="cuda")
 
 
-def test_a_gpu_learns_cart_pole(tmp_path: Path) -> None:
-    path = train(
-        TrainConfig("async", env="CartPole-v1", total_steps=30_000, device=DEVICE, seed=0),
-        tmp_path / "run",
-    )
+def test_a_gpu_learns_cart_pole(tmp_path):
+    config = TrainConfig("async", env="CartPole-v1", total_steps=30_000, device=DEVICE, seed=0)
+    path = train(config, tmp_path / "run")
     assert evaluate(path, episodes=10).mean > 300

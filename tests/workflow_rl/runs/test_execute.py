@@ -32,19 +32,17 @@ def choose(eval_every: int, best_score: float | None, **changes: Any) -> str | N
     return execute.choose_best(Path("run"), config, {"best_score": best_score})
 
 
-def test_it_does_unless_the_runs_evaluations_have_chosen() -> None:
+def test_it_does_unless_the_runs_evaluations_have_chosen():
     assert choose(0, None) == choose(0, 3.0) == choose(5, None) == "of run"
     assert choose(5, 3.0) is None
     assert choose(5, 0.0) is None
 
 
-def test_other_environments_do_not() -> None:
+def test_other_environments_do_not():
     assert choose(0, None, env="Acrobot-v1") is None
 
 
-def test_candidates_that_cannot_be_read_leave_the_best_as_it_is(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_candidates_that_cannot_be_read_leave_the_best_as_it_is(caplog):
     config = TrainConfig("async", env=ENV)
     assert execute.choose_best(Path(), config, {"best_score": None}) is None
     assert "there is none" in caplog.text

@@ -65,10 +65,8 @@ def own(layout: TeamLayout, agent: int, row: np.ndarray) -> np.ndarray:
 def play_onnx(folder: Path, layout: TeamLayout, rows: np.ndarray) -> list[list[int]]:
     onnxruntime = pytest.importorskip("onnxruntime")
     files = json.loads((folder / "team.json").read_text())
-    assert [[file["policy"], file["agents"]] for file in files] == [
-        ["guards", ["north", "south"]],
-        ["chief", ["chief"]],
-    ]
+    agents = {file["policy"]: file["agents"] for file in files}
+    assert agents == {"guards": ["north", "south"], "chief": ["chief"]}
     sessions = [onnxruntime.InferenceSession(str(folder / file["file"])) for file in files]
     players = {name: (n, k) for n, f in enumerate(files) for k, name in enumerate(f["agents"])}
     states: dict[str, Any] = {}
@@ -89,9 +87,7 @@ def play_onnx(folder: Path, layout: TeamLayout, rows: np.ndarray) -> list[list[i
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("network", ["mlp", "gru"])
-def test_onnx_models_of_a_team_choose_its_actions(
-    network: str, masked: bool, tmp_path: Path
-) -> None:
+def test_onnx_models_of_a_team_choose_its_actions(network, masked, tmp_path):
     """With normalisation, which of the agents acts, masks and memories inside the graph."""
     pytest.importorskip("onnxscript")
     team = team_of(network, masked)
@@ -104,7 +100,7 @@ def test_onnx_models_of_a_team_choose_its_actions(
     assert play_onnx(tmp_path / "team", team.layout, rows) == expected
 
 
-def test_a_folder_with_something_in_it_is_kept(tmp_path: Path) -> None:
+def test_a_folder_with_something_in_it_is_kept(tmp_path):
     (tmp_path / "notes").write_text("mine")
     with pytest.raises(ConfigError, match="not empty"):
         export_policy(team_of("mlp", masked=False), NOWHERE, "onnx", tmp_path)
@@ -113,23 +109,18 @@ def test_a_folder_with_something_in_it_is_kept(tmp_path: Path) -> None:
 
 def agents_of(path: Path) -> Any:
     """Play a file with the lines on the page, as a reader would."""
-    (lines,) = (
-        block.text
-        for block in blocks(DOCS / "reference" / "policy-files.md")
-        if block.title == "play_npz.py"
-    )
+    of_page = blocks(DOCS / "reference" / "policy-files.md")
+    (lines,) = (block.text for block in of_page if block.title == "play_npz.py")
     page: dict[str, Any] = {}
     exec(lines, page)
     return page["agents_of"](path)
 
 
-def test_the_lines_on_the_page_play_an_agent(tmp_path: Path) -> None:
+def test_the_lines_on_the_page_play_an_agent(tmp_path):
     policy = policy_of(4, 2, "mlp", masked=False)
     save_policy(tmp_path / "agent.npz", policy, {"env": "CartPole-v1", "env_args": {}})
-    agent, (by_page,) = (
-        load_agent(tmp_path / "agent.npz"),
-        agents_of(tmp_path / "agent.npz").values(),
-    )
+    agent = load_agent(tmp_path / "agent.npz")
+    (by_page,) = agents_of(tmp_path / "agent.npz").values()
     observations = np.random.default_rng(0).normal(size=(200, 4)).astype(np.float32)
     actions = [agent.act(obs) for obs in observations]
     assert set(actions) == {0, 1}
@@ -138,12 +129,11 @@ def test_the_lines_on_the_page_play_an_agent(tmp_path: Path) -> None:
 
 @pytest.mark.system
 @pytest.mark.parametrize("env_class", [Doors, ShiftEnv])
-def test_the_lines_on_the_page_play_a_team(env_class: Any, tmp_path: Path) -> None:
+def test_the_lines_on_the_page_play_a_team(env_class, tmp_path):
     """Agents that share a policy, and agents with masks."""
     settings = {"hidden_sizes": (8,), "normalise_obs": True, "learning_rate": 0.05}
-    config = TrainConfig(
-        "sync", env="team", total_episodes=12, episodes_per_update=4, n_envs=2, settings=settings
-    )
+    counts = {"total_episodes": 12, "episodes_per_update": 4, "n_envs": 2}
+    config = TrainConfig("sync", env="team", settings=settings, **counts)
     run, file = train(config, tmp_path / "run", env=env_class), tmp_path / "team.npz"
     team = load_agent(run, env=env_class)
     export_policy(team.policy.parameters, NOWHERE, "npz", file)

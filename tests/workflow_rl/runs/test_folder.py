@@ -3,6 +3,8 @@ import json
 import math
 import os
 import resource
+import shutil
+from contextlib import contextmanager
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -23,6 +25,33 @@ def a_row(update: int) -> dict[str, float]:
     return {**dict.fromkeys(METRICS, 0.5), "update": update, "eval_return_mean": math.nan}
 
 
+def events_of(path):
+    events = EventAccumulator(str(path))
+    events.Reload()
+    return events
+
+
+@contextmanager
+def files_of_at_most(size):
+    """As on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def begun(path, *updates, name="run", saves=False):
+    """The path of a run with these rows. saves: a checkpoint after each."""
+    with RunDir(path / name, CONFIG) as run:
+        for update in updates:
+            run.log(a_row(update))
+            if saves:
+                run.save("checkpoint.safetensors", after(update))
+    return path / name
+
+
 def after(updates: int, run_id: str = "") -> Checkpoint:
     return Checkpoint(CONFIG.to_dict(), {}, TrainingState(updates=updates), run_id=run_id)
 
@@ -35,28 +64,22 @@ def test_a_picture_that_is_a_link_is_refused_before_the_training(tmp_path):
         RunDir(tmp_path / "run", CONFIG, checkpoint)
 
 
-def test_a_new_run_keeps_its_config_and_metrics(tmp_path):
+def test_a_new_run_keeps_its_config_and_metrics_and_its_summary(tmp_path):
     with RunDir(tmp_path / "run", CONFIG) as run:
         run.log(a_row(1))
-        run.log(a_row(2))
+        run.log({**a_row(2), "return_mean": -1.25e299})
+        run.write_summary({"episodes": 3})
     assert read_config(tmp_path / "run") == CONFIG
     rows = read_metrics(tmp_path / "run")
     assert [row["update"] for row in rows] == [1, 2]
     assert tuple(rows[0]) == METRICS
     assert math.isnan(rows[0]["eval_return_mean"])
-
-
-def test_returns_of_any_size_can_be_gone_on_with(tmp_path):
-    with RunDir(tmp_path / "run", CONFIG) as run:
-        run.log({**a_row(1), "return_mean": -1.25e299})
-    assert read_metrics(tmp_path / "run")[0]["return_mean"] == -1.25e299
+    assert rows[1]["return_mean"] == -1.25e299
+    assert json.loads((tmp_path / "run" / "summary.json").read_text()) == {"episodes": 3}
 
 
 def test_tensorboard_events_have_every_metric(tmp_path):
-    with RunDir(tmp_path / "run", CONFIG) as run:
-        run.log(a_row(1))
-    events = EventAccumulator(str(tmp_path / "run"))
-    events.Reload()
+    events = events_of(begun(tmp_path, 1))
     tags = events.Tags()["scalars"]
     assert {tag.partition("/")[2] for tag in tags} == set(METRICS) - {"update"}
     assert {"returns/return_mean", "speed/eps", "learning/entropy", "run/episodes"} <= set(tags)
@@ -67,16 +90,16 @@ def test_tensorboard_events_have_every_metric(tmp_path):
     assert hyperparameters["learning_rate"].number_value == CONFIG.settings.learning_rate
 
 
-def test_tensorboard_shows_no_update_of_a_resumed_run_twice(tmp_path):
-    """What came after its checkpoint, and never came again, not at all."""
-    with RunDir(tmp_path / "run", CONFIG) as run:
-        for update in (1, 2, 3, 4):
-            run.log(a_row(update))
-    with RunDir(tmp_path / "run", CONFIG, resumed=after(2)) as run:
+def test_a_resumed_run_drops_what_came_after_its_checkpoint(tmp_path):
+    """TensorBoard shows no update twice, and not at all what never came again."""
+    path = begun(tmp_path, 1, 2, 3, 4)
+    # A run that is killed can leave half a row.
+    with (path / "metrics.csv").open("a") as file:
+        file.write("5,0.5,0.")
+    with RunDir(path, CONFIG, resumed=after(2)) as run:
         run.log({**a_row(3), "entropy": 0.25})
-    events = EventAccumulator(str(tmp_path / "run"))
-    events.Reload()
-    entropy = [(event.step, event.value) for event in events.Scalars("learning/entropy")]
+    assert [row["update"] for row in read_metrics(path)] == [1, 2, 3]
+    entropy = [(event.step, event.value) for event in events_of(path).Scalars("learning/entropy")]
     assert entropy == [(1, 0.5), (2, 0.5), (3, 0.25)]
 
 
@@ -104,26 +127,21 @@ def log_up_to(run: RunDir, update: int) -> None:
 @pytest.mark.parametrize("size", [0, 20, 4096])
 def test_a_full_disk_is_told_in_one_line_and_nothing_saved_is_harmed(size, tmp_path):
     path = tmp_path / "run"
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    larger = dataclasses.replace(after(2), agent={"a": "x" * 5000})
     with RunDir(path, CONFIG) as run:
         run.log(a_row(1))
         run.save("checkpoint.safetensors", after(1))
         before = (path / "checkpoint.safetensors").read_bytes()
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-        try:
+        with files_of_at_most(size):
             with pytest.raises(NotWrittenError, match="cannot be written: File too large"):
                 log_up_to(run, 100)
             with pytest.raises(NotWrittenError, match=r"checkpoint\.safetensors cannot be written"):
-                run.save(
-                    "checkpoint.safetensors", dataclasses.replace(after(2), agent={"a": "x" * 5000})
-                )
+                run.save("checkpoint.safetensors", larger)
             with pytest.raises(NotWrittenError, match=r"summary\.json cannot be written"):
                 run.write_summary({"text": "x" * 5000})
             with pytest.raises(NotWrittenError, match=r"machine\.json cannot be written"):
                 run.record_weights("x" * 5000)
             run.close()
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert (path / "checkpoint.safetensors").read_bytes() == before
     assert not list(path.glob(".*"))
     with RunDir(path, CONFIG, after(1)) as run:
@@ -131,21 +149,8 @@ def test_a_full_disk_is_told_in_one_line_and_nothing_saved_is_harmed(size, tmp_p
     assert [row["update"] for row in read_metrics(path)] == [1, 2]
 
 
-def test_a_resumed_run_drops_what_came_after_its_checkpoint(tmp_path):
-    with RunDir(tmp_path / "run", CONFIG) as run:
-        for update in (1, 2, 3):
-            run.log(a_row(update))
-    # A run that is killed can leave half a row.
-    with (tmp_path / "run" / "metrics.csv").open("a") as file:
-        file.write("4,0.5,0.")
-    with RunDir(tmp_path / "run", CONFIG, resumed=after(2)) as run:
-        run.log(a_row(3))
-    assert [row["update"] for row in read_metrics(tmp_path / "run")] == [1, 2, 3]
-
-
 def test_a_run_killed_before_its_first_update_can_be_resumed(tmp_path):
-    RunDir(tmp_path / "run", CONFIG).close()
-    RunDir(tmp_path / "run", CONFIG, resumed=after(0)).close()
+    RunDir(begun(tmp_path), CONFIG, resumed=after(0)).close()
     assert read_metrics(tmp_path / "run") == []
 
 
@@ -162,26 +167,18 @@ def test_one_training_at_a_time(tmp_path):
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
-    for name in ("one", "other"):
-        with RunDir(tmp_path / name, CONFIG) as run:
-            run.log(a_row(1))
-            run.save("checkpoint.safetensors", after(1))
-    foreign = load_checkpoint(tmp_path / "other" / "checkpoint.safetensors")
-    (tmp_path / "one" / "checkpoint.safetensors").write_bytes(
-        (tmp_path / "other" / "checkpoint.safetensors").read_bytes()
-    )
-    before = {file: file.read_bytes() for file in (tmp_path / "one").iterdir()}
+    path, other = (begun(tmp_path, 1, name=name, saves=True) for name in ("one", "other"))
+    foreign = other / "checkpoint.safetensors"
+    shutil.copy(foreign, path)
+    before = content_of(path)
     with pytest.raises(UserError, match="of another run"):
-        RunDir(tmp_path / "one", CONFIG, foreign)
-    assert {file: file.read_bytes() for file in (tmp_path / "one").iterdir()} == before
+        RunDir(path, CONFIG, load_checkpoint(foreign))
+    assert content_of(path) == before
 
 
 def test_a_run_that_went_on_meanwhile_loses_nothing(tmp_path):
     """Its checkpoint was read before the other process was done."""
-    path = tmp_path / "run"
-    with RunDir(path, CONFIG) as run:
-        run.log(a_row(1))
-        run.save("checkpoint.safetensors", after(1))
+    path = begun(tmp_path, 1, saves=True)
     before = load_checkpoint(path / "checkpoint.safetensors")
     with RunDir(path, CONFIG, before) as run:
         run.log(a_row(2))
@@ -203,19 +200,16 @@ def test_folders_of_before_there_were_ids_take_their_checkpoints(tmp_path):
         assert again.run_id == run.run_id
 
 
-def test_a_folder_in_use_is_refused_and_left_alone(tmp_path):
-    (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(UserError, match="not empty"):
-        RunDir(tmp_path, CONFIG)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
-
-
-def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
-    (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(UserError, match="cannot be used"):
-        RunDir(tmp_path / "file" / "run", CONFIG)
-    with pytest.raises(UserError, match="cannot be used"):
-        RunDir(tmp_path / "file", CONFIG)
+def test_a_folder_that_cannot_be_used_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for path, said in (
+        (tmp_path, "not empty"),
+        (tmp_path / "file" / "run", "cannot be used"),
+        (tmp_path / "file", "cannot be used"),
+    ):
+        with pytest.raises(UserError, match=said):
+            RunDir(path, CONFIG)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_new_path_is_never_one_that_exists(tmp_path):
@@ -228,12 +222,8 @@ def test_no_run_folder(tmp_path):
     for read in (read_config, read_metrics):
         with pytest.raises(UserError, match="not a run folder"):
             read(tmp_path)
-
-
-def test_summary_is_written(tmp_path):
-    with RunDir(tmp_path / "run", CONFIG) as run:
-        run.write_summary({"episodes": 3})
-    assert json.loads((tmp_path / "run" / "summary.json").read_text()) == {"episodes": 3}
+    with pytest.raises(UserError, match=r"frist does not exist$"):
+        read_config(tmp_path / "frist")
 
 
 def test_a_run_is_finished_if_its_summary_says_so(tmp_path):
@@ -244,11 +234,6 @@ def test_a_run_is_finished_if_its_summary_says_so(tmp_path):
     (tmp_path / "summary.json").write_text("[]")
     with pytest.raises(UserError, match=r"summary.json cannot be read"):
         is_finished(tmp_path)
-
-
-def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(UserError, match=r"frist does not exist$"):
-        read_config(tmp_path / "frist")
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"wall_seconds": "long"}', "{", None])
@@ -287,13 +272,11 @@ def test_a_run_without_its_checkpoint_is_not_a_new_one(left, tmp_path):
     """Whatever is left of it was deleted for space."""
     path = tmp_path / "run"
     finished_run(path)
-    for name in {"checkpoint.safetensors", "best.safetensors", "metrics.csv", "summary.json"} - {
-        left
-    }:
-        (path / name).unlink()
+    for name in ("checkpoint.safetensors", "best.safetensors", "metrics.csv", "summary.json"):
+        if name != left:
+            (path / name).unlink()
     if left != "kept":
-        (path / "kept" / "000001.safetensors").unlink()
-        (path / "kept").rmdir()
+        shutil.rmtree(path / "kept")
     before = content_of(path)
     with pytest.raises(UserError, match=r"not empty: choose another folder, .* no check"):
         RunDir(path, CONFIG.changed(seed=1))
@@ -305,13 +288,8 @@ def test_a_finished_run_that_cannot_go_on_stays_finished(tmp_path):
     path = tmp_path / "run"
     finished_run(path)
     before = content_of(path)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
-    try:
-        with pytest.raises(UserError, match="cannot be used: File too large"):
-            RunDir(path, CONFIG, after(1))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with files_of_at_most(0), pytest.raises(UserError, match="cannot be used: File too large"):
+        RunDir(path, CONFIG, after(1))
     assert content_of(path) == before
     with RunDir(path, CONFIG, after(1)):
         assert not is_finished(path)

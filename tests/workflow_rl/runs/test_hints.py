@@ -31,11 +31,11 @@ def config_of(**settings: Any) -> TrainConfig:
         ({"env": "CartPole-v1", "total_episodes": 50}, None),
     ],
 )
-def test_how_often_it_learns(settings: dict[str, Any], n_updates: int | None) -> None:
+def test_how_often_it_learns(settings, n_updates):
     assert updates_of(config_of(**settings)) == n_updates
 
 
-def test_a_run_that_learns_once_or_twice_is_told_so() -> None:
+def test_a_run_that_learns_once_or_twice_is_told_so():
     once = hint_of_few_updates(config_of(total_episodes=24, episodes_per_update=24))
     assert "learns once, from 24 episodes: a larger" in once
     assert "--total-episodes" in once
@@ -49,7 +49,7 @@ def test_a_run_that_learns_once_or_twice_is_told_so() -> None:
     assert not hint_of_few_updates(config_of(total_episodes=72, episodes_per_update=24))
 
 
-def test_a_run_that_ends_before_it_is_warm_is_told_so() -> None:
+def test_a_run_that_ends_before_it_is_warm_is_told_so():
     few = {"env_args": {"max_steps": 10}, "total_steps": 600, "steps_per_update": 600}
     of_sac = config_of(algorithm="sac", settings={"warm_up_steps": 600}, **few)
     assert "learns nothing" in str(hint_of_few_updates(of_sac))

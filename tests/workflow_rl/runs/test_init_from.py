@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from tests.workflow_rl.runs.any_env_runs import PPO, config_of
+from tests.workflow_rl.runs.small_runs import PPO, config_of
 from workflow_rl import api as interface
 from workflow_rl.errors import UserError
 from workflow_rl.runs import learner, loop
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.config import TrainConfig
 
 
-def test_a_run_begins_with_the_agent_of_another(undisturbed: Any, tmp_path: Path) -> None:
+def test_a_run_begins_with_the_agent_of_another(undisturbed, tmp_path):
     other = load_checkpoint(undisturbed("Puzzle", "episodes") / "checkpoint.safetensors")
     config = config_of(kind="unrolls", seed=8, total_steps=60)
     before = learner.make_agent(config)
@@ -33,22 +29,15 @@ def test_a_run_begins_with_the_agent_of_another(undisturbed: Any, tmp_path: Path
     assert not (tmp_path / "other").exists()
 
 
-def test_weights_for_another_function_are_refused(tmp_path: Path) -> None:
-    config = TrainConfig("async", env="CartPole-v1", total_steps=200)
-    path = interface.train(config, tmp_path / "run")
-    other = TrainConfig(
-        "async", env="CartPole-v1", total_steps=200, settings={"activation": "relu"}
-    )  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="learned with activation tanh, and this run has relu"):
-        interface.train(other, tmp_path / "other", init_from=path)
-
-
-def test_a_normalised_agent_does_not_begin_a_run_that_does_not_normalise(tmp_path):
-    config = TrainConfig("async", env="CartPole-v1", total_steps=200)
-    path = interface.train(config, tmp_path / "run")
-    plain = TrainConfig(
-        "async", env="CartPole-v1", total_steps=200, settings={"normalise_obs": False}
-    )  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="obs_moments"):
-        interface.train(plain, tmp_path / "other", init_from=path)
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"activation": "relu"}, "learned with activation tanh, and this run has relu"),
+        ({"normalise_obs": False}, "obs_moments"),
+    ],
+)
+def test_weights_for_another_function_are_refused(settings, said, undisturbed, tmp_path):
+    path, asked = undisturbed("CartPole"), config_of("CartPole").settings.changed(**settings)
+    with pytest.raises(UserError, match=said):
+        interface.train(config_of("CartPole", settings=asked), tmp_path / "other", init_from=path)
     assert not (tmp_path / "other").exists()

@@ -1,4 +1,4 @@
-"""Runs that are stopped, killed or fail go on to the same weights, and leave what that takes."""
+"""Runs that are stopped, killed or fail leave what it takes to go on, and say so."""
 
 from __future__ import annotations
 
@@ -13,27 +13,19 @@ import types
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import psutil
 import pytest
 from click.testing import CliRunner
 
 from tests import tiny_runs
-from tests.faulty_env import FaultyEnv
+from tests.cli import output_of
+from tests.faults.checks import assert_same_history
 from tests.patience import eventually
-from tests.workflow_rl.runs.cyborg_runs import (
-    config_of,
-    interfered_run,
-    run,
-    same_weights,
-    wait_for_signal,
-)
-from workflow_rl.cage2.env.cage2_env import Cage2Env
-from workflow_rl.cage2.env.environment import Cage2
+from tests.tiny_runs import run, same_weights
+from tests.workflow_rl.runs.small_runs import COMPILED, config_of
 from workflow_rl.cage2.guest import Cage2Guest
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.commands.main import main
-from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.runs import learner
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import is_finished, read_metrics
@@ -41,36 +33,6 @@ from workflow_rl.runs.loop import stopped_by_signals
 from workflow_rl.runs.run_dir import NotWrittenError
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
-def read_metrics_if_any(path: Path) -> list[dict[str, float]]:
-    return read_metrics(path) if (path / "metrics.csv").exists() else []
-
-
-@pytest.mark.parametrize(("mode", "stop_after"), [("sync", 1), ("async", 0), ("async", 3)])
-def test_a_stopped_run_goes_on_to_the_same_weights(mode, stop_after, cyborg_run, tmp_path):
-    config = config_of(mode, checkpoint_every=2)
-    calls = []
-
-    def stop(pool, policy, specs):
-        calls.append(specs)
-        if len(calls) > stop_after:
-            os.kill(os.getpid(), signal.SIGINT)
-            wait_for_signal(pool)
-
-    with pytest.raises(StopRequested, match="SIGINT"):
-        interfered_run(tmp_path / "run", config, stop)
-    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
-    assert checkpoint.training.updates == stop_after
-    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert not summary["finished"]
-    assert summary["reason"] == "stopped by SIGINT"
-    assert summary["updates"] == stop_after
-    assert not is_finished(tmp_path / "run")
-    run(tmp_path / "run", config, checkpoint)
-    assert is_finished(tmp_path / "run")
-    assert same_weights(tmp_path / "run", cyborg_run)
-    assert [row["episodes"] for row in read_metrics(tmp_path / "run")] == [6, 12, 18, 24]
 
 
 SENT = [signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU]
@@ -88,21 +50,23 @@ def harmless_signals() -> Iterator[None]:
 
 @pytest.mark.usefixtures("harmless_signals")
 def test_whatever_a_terminal_or_a_scheduler_sends_saves(tmp_path):
-    def stop(pool, policy, specs):
+    def stop(pool, policy, count):
         for worker in psutil.Process().children(recursive=True):
             if "forkserver" in " ".join(worker.cmdline()) and worker.ppid() != os.getpid():
                 for number in SENT:
                     worker.send_signal(number)  # To all processes of a job.
         os.kill(os.getpid(), signal.SIGHUP)
         os.kill(os.getpid(), signal.SIGHUP)
-        wait_for_signal(pool)
+        # Collections run in a thread; Python calls signal handlers in the main one.
+        eventually(lambda: pool.stop_signal is not None)
 
     with pytest.raises(StopRequested, match="SIGHUP"):
-        interfered_run(tmp_path / "run", config_of("async", "compiled"), stop)
+        run(tmp_path / "run", config_of("CAGE-2", env_args=COMPILED), stop)
     checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
-    assert checkpoint.training.workers_restarted == 0
+    assert (checkpoint.training.workers_restarted, checkpoint.training.updates) == (0, 0)
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert summary["reason"] == "stopped by SIGHUP"
+    assert (summary["finished"], summary["reason"]) == (False, "stopped by SIGHUP")
+    assert (summary["updates"], is_finished(tmp_path / "run")) == (0, False)
 
 
 @pytest.mark.usefixtures("harmless_signals")
@@ -118,33 +82,6 @@ def test_each_stops_a_run_unless_it_is_ignored_from_the_start(number):
         assert pool.stop_signal == (None if is_ignored else number)
 
 
-def test_too_many_failures_leave_a_checkpoint_that_can_be_resumed(
-    cyborg_run, tmp_path, monkeypatch
-):
-    def make_envs(n_envs: int) -> SerialEnvs:
-        def make_env() -> FaultyEnv:
-            tickets = [tmp_path / f"ticket-{number}" for number in range(50)]
-            return FaultyEnv(
-                lambda: Cage2Env("SleepAgent", 8, obs_dtype="uint8"),
-                "exception",
-                "step",
-                60,
-                tickets,
-            )
-
-        return SerialEnvs(make_env, n_envs, variant_option="red_agent")
-
-    monkeypatch.setattr(Cage2, "make_envs", staticmethod(make_envs))
-    config = config_of(max_worker_failures=1)
-    with pytest.raises(TooManyFailuresError, match="injected fault"):
-        run(tmp_path / "run", config)
-    monkeypatch.undo()
-    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
-    assert 1 <= checkpoint.training.updates < 4
-    run(tmp_path / "run", config, checkpoint)
-    assert same_weights(tmp_path / "run", cyborg_run)
-
-
 COMMAND_LINE = [
     *("--n-envs", "4", "--max-steps", "8", "--episodes-per-update", "6", "--total-episodes", "24"),
     *("--red-agent", "mixed", "--seed", "3", "--hidden-sizes", "16", "--minibatch-size", "40"),
@@ -152,20 +89,13 @@ COMMAND_LINE = [
 ]
 
 
-def wait_for_rows(path: Path, count: int) -> None:
-    deadline = time.monotonic() + 60
-    while len(read_metrics_if_any(path)) < count:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def test_killed_at_a_random_moment_and_resumed(cyborg_run, tmp_path):
+def test_killed_at_a_random_moment_and_resumed(undisturbed, tmp_path):
     path = tmp_path / "run"
     script = ROOT / "workflow_rl" / "async_train_workflow_rl.py"
     command = [sys.executable, str(script), *COMMAND_LINE, "--run-dir", str(path)]
     with subprocess.Popen(command, cwd="/", stdout=subprocess.DEVNULL) as process:
         try:
-            wait_for_rows(path, 1)
+            eventually(lambda: (path / "metrics.csv").exists() and read_metrics(path))
             time.sleep(random.Random(0).uniform(0, 0.1))
         finally:
             process.kill()
@@ -174,7 +104,7 @@ def test_killed_at_a_random_moment_and_resumed(cyborg_run, tmp_path):
         assert "finished" in result.output
     else:
         assert result.exit_code == 0, result.output
-    assert same_weights(path, cyborg_run)
+    assert same_weights(path, undisturbed("CAGE-2"))
 
 
 def end_by_signal() -> None:
@@ -247,35 +177,25 @@ def stop_twice_while_it_learns(process: subprocess.Popen[bytes], path: Path, beg
 
 @pytest.mark.parametrize(("cause", "lags"), [("signal", False), ("failures", True)])
 def test_interrupted_in_an_evaluation_a_run_loses_nothing(cause, lags, tmp_path):
-    config = config_of(
-        simulator="compiled", eval_every=2, eval_episodes=3, checkpoint_every=100, async_rl=lags
-    )
+    evaluated = {"eval_every": 2, "eval_episodes": 3, "checkpoint_every": 100}
+    config = config_of("CAGE-2", env_args=COMPILED, async_rl=lags, **evaluated)
 
-    def interrupt(pool, policy, specs):
+    def interrupt(pool, policy, count):
         if policy.greedy and cause == "signal":
             os.kill(os.getpid(), signal.SIGTERM)
-            wait_for_signal(pool)
+            eventually(lambda: pool.stop_signal is not None)
         elif policy.greedy:
             raise TooManyFailuresError("as a worker that cannot be repaired")
 
     with pytest.raises((StopRequested, TooManyFailuresError)):
-        interfered_run(tmp_path / "run", config, interrupt)
+        run(tmp_path / "run", config, interrupt)
     checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
     assert checkpoint.training.updates == 2
     assert [row["update"] for row in read_metrics(tmp_path / "run")] == [1]
-    run(tmp_path / "run", config, checkpoint)
+    run(tmp_path / "run", config)
     run(tmp_path / "undisturbed", config)
     assert same_weights(tmp_path / "run", tmp_path / "undisturbed")
-    scores = [
-        [(row["update"], row["eval_return_mean"]) for row in read_metrics(path)]
-        for path in (tmp_path / "run", tmp_path / "undisturbed")
-    ]
-    assert np.array_equal(*scores, equal_nan=True)
-    best, undisturbed = (
-        load_checkpoint(path / "best.safetensors").training
-        for path in (tmp_path / "run", tmp_path / "undisturbed")
-    )
-    assert (best.updates, best.best_score) == (undisturbed.updates, undisturbed.best_score)
+    assert_same_history(tmp_path / "run", tmp_path / "undisturbed")
 
 
 def test_stopped_while_its_best_agent_is_chosen_a_run_chooses_when_it_is_resumed(
@@ -293,25 +213,22 @@ def test_stopped_while_its_best_agent_is_chosen_a_run_chooses_when_it_is_resumed
 
     monkeypatch.setattr(Cage2Guest, "choose_best", choose_best)
     path = tmp_path / "run"
-    first = CliRunner().invoke(main, ["train-async", *COMMAND_LINE, "--run-dir", str(path)])
-    assert first.exit_code == 128 + signal.SIGINT, first.output
-    assert f"--resume {path}" in first.output
+    stopped = 128 + signal.SIGINT
+    first = output_of("train-async", *COMMAND_LINE, "--run-dir", path, code=stopped)
+    assert f"--resume {path}" in first
     assert not is_finished(path)
-    second = CliRunner().invoke(main, ["train-async", "--resume", str(path), "--quiet"])
-    assert second.exit_code == 0, second.output
-    assert "the best of all" in second.output
+    assert "the best of all" in output_of("train-async", "--resume", str(path), "--quiet")
     assert is_finished(path)
     assert chosen == [path, path]
 
 
-def test_a_run_killed_before_its_summary_can_be_completed(cyborg_run, tmp_path):
+def test_a_run_killed_before_its_summary_can_be_completed(undisturbed, tmp_path):
     path = tmp_path / "run"
     path.mkdir()
     for name in ("config.json", "metrics.csv", "checkpoint.safetensors"):
-        (path / name).write_bytes((cyborg_run / name).read_bytes())
-    result = CliRunner().invoke(main, ["train-async", "--resume", str(path), "--quiet"])
-    assert result.exit_code == 0, result.output
-    assert same_weights(path, cyborg_run)
+        (path / name).write_bytes((undisturbed("CAGE-2") / name).read_bytes())
+    output_of("train-async", "--resume", str(path), "--quiet")
+    assert same_weights(path, undisturbed("CAGE-2"))
     assert (path / "summary.json").exists()
     assert (path / "best.safetensors").exists()
 
@@ -325,6 +242,6 @@ def test_a_stop_while_the_last_files_are_written_stops_what_comes_after(tmp_path
     with monkeypatch.context() as patched:
         patched.setattr(learner.Learner, "finish", lambda one, reason: finish(one))
         with pytest.raises(StopRequested, match="SIGTERM"):
-            tiny_runs.run(tmp_path, tiny_runs.config_of())
+            run(tmp_path, tiny_runs.config_of())
     assert not is_finished(tmp_path)
-    assert tiny_runs.run(tmp_path, tiny_runs.config_of())["finished"]
+    assert run(tmp_path, tiny_runs.config_of())["finished"]

@@ -9,25 +9,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from tests import tiny_runs
 from tests.any_envs import TargetEnv
+from tests.cli import output_of
 from workflow_rl import api as interface
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.mbpo.agent import MBPOAgent
-from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.collection.trace import LEARNER, Activity
-from workflow_rl.commands.train_population import train_population
-from workflow_rl.commands.tune import tune
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.reporting.timeline import read_trace
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import read_config, read_metrics
 from workflow_rl.runs.hints import warn_if_results_vary
-from workflow_rl.runs.learner import make_agent
 from workflow_rl.runs.loop import train_policy
+from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.metrics import METRICS, return_columns
 from workflow_rl.runs.saved_agent import load_saved
 
@@ -59,45 +56,25 @@ def learned(path: Path) -> Any:
 BOX = {"env": "tests.any_envs:tests/Target-v0", "env_args": {"length": 20}}
 
 
-of_each_kind = pytest.mark.parametrize(
+@pytest.mark.parametrize(
     "changes",
     [{}, {"async_rl": True, "settings": SELDOM}, {**BOX, "async_rl": True}],
     ids=["in turn", "exact lag, a fit in every third update", "bounded numbers"],
 )
-
-
-@of_each_kind
-def test_the_same_whatever_the_number_of_workers(tmp_path: Path, changes: dict[str, Any]) -> None:
-    for n_workers in (1, 2, 5):
-        tiny_runs.run(tmp_path / str(n_workers), config_of(n_workers=n_workers, **changes))
-    one = learned(tmp_path / "1")
-    assert len(tiny_runs.remembering_agent(tmp_path / "1").replay) > 100
-    assert one == learned(tmp_path / "2") == learned(tmp_path / "5")
-
-
-def test_sync_and_async_collect_the_same(tmp_path: Path) -> None:
-    for mode in ("sync", "async"):
-        tiny_runs.run(tmp_path / mode, config_of(mode))
-    assert learned(tmp_path / "sync") == learned(tmp_path / "async")
-
-
-@of_each_kind
-def test_a_resumed_run_ends_alike(tmp_path: Path, changes: dict[str, Any]) -> None:
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    tiny_runs.run(whole, config_of(**changes))
-
+def test_the_same_for_any_workers_in_both_modes_and_after_a_stop(tmp_path, changes):
+    paths = [tmp_path / name for name in ("1", "2", "5", "sync", "stopped")]
+    for path in paths[:3]:
+        tiny_runs.run(path, config_of(n_workers=int(path.name), **changes))
+    tiny_runs.run(paths[3], config_of("sync", **changes))
     with pytest.raises(tiny_runs.loop.StopRequested):
-        tiny_runs.run(parts, config_of(**changes), before=stop_after_two)
-    tiny_runs.run(parts, config_of(**changes))
-    assert learned(whole) == learned(parts)
+        tiny_runs.run(paths[4], config_of(**changes), before=tiny_runs.stop_before(2))
+    tiny_runs.run(paths[4], config_of(**changes))
+    assert len(tiny_runs.remembering_agent(paths[0]).replay) > 100
+    for path in paths[1:]:
+        assert learned(path) == learned(paths[0]), path.name
 
 
-def stop_after_two(pool: Any, policy: Any, count: int) -> None:
-    if count == 2:
-        pool.stop_signal = 2
-
-
-def test_only_the_latest_checkpoint_has_the_steps(tmp_path: Path) -> None:
+def test_only_the_latest_checkpoint_has_the_steps(tmp_path):
     path, config = tmp_path / "run", config_of(keep_every=1, checkpoint_every=1)
     tiny_runs.run(path, config)
     sizes = {(path / "kept" / f"00000{n}.safetensors").stat().st_size for n in (1, 2, 3, 4)}
@@ -110,35 +87,32 @@ def test_only_the_latest_checkpoint_has_the_steps(tmp_path: Path) -> None:
     shutil.rmtree(path / "memory")
     for name in ("best.safetensors", "kept/000002.safetensors", "checkpoint.safetensors"):
         assert load_saved(path / name).policy.policy_version > 0
-    begun = tmp_path / "begun"
+    begun, best = tmp_path / "begun", load_checkpoint(path / "best.safetensors")
     with tiny_runs.on_counting_envs():
-        train_policy(
-            config, begun, init_from=load_checkpoint(path / "best.safetensors"), quiet=True
-        )
+        train_policy(config, begun, init_from=best, quiet=True)
     assert learned(begun) is not None
     further = config.changed(total_episodes=30)
     with pytest.raises(UserError, match=r"checkpoint\.safetensors needs .*memory"):
         tiny_runs.run(path, further)
 
 
-def test_a_finished_run_goes_on_with_its_steps(tmp_path: Path) -> None:
+def test_a_finished_run_goes_on_with_its_steps(tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    tiny_runs.run(whole, config_of(total_episodes=30, settings={**MBPO, "rollout_length_final": 1}))
-    for total in (12, 30):
-        config = config_of(total_episodes=total, settings={**MBPO, "rollout_length_final": 1})
-        tiny_runs.run(parts, config)
+    settings = {**MBPO, "rollout_length_final": 1}
+    for path, total in ((whole, 30), (parts, 12), (parts, 30)):
+        tiny_runs.run(path, config_of(total_episodes=total, settings=settings))
     assert learned(whole) == learned(parts)
 
 
 @pytest.mark.parametrize(("changes", "bits"), [({}, True), (BOX, False)])
-def test_the_environment_says_what_its_model_is_of(changes: dict[str, Any], bits: bool) -> None:
+def test_the_environment_says_what_its_model_is_of(changes, bits):
     agent = make_agent(config_of(**changes))
     assert isinstance(agent, MBPOAgent)
     assert agent.dynamics is not None
     assert agent.dynamics.bits is bits
 
 
-def test_its_metrics(tmp_path: Path) -> None:
+def test_its_metrics(tmp_path):
     tiny_runs.run(tmp_path, config_of())
     rows = read_metrics(tmp_path)
     own = [one for one in algorithm.find("mbpo").metrics if one not in METRICS]
@@ -151,7 +125,7 @@ def test_its_metrics(tmp_path: Path) -> None:
     assert rows[0]["gradient_steps"] == 0  # Before the warm-up.
 
 
-def test_sac_is_mbpo_without_a_model(tmp_path: Path) -> None:
+def test_sac_is_mbpo_without_a_model(tmp_path):
     of_sac = {**FOR_EITHER, "warm_up_steps": MBPO["warm_up_steps"]}
     tiny_runs.run(tmp_path / "sac", config_of(algorithm="sac", settings=of_sac))
     tiny_runs.run(tmp_path / "mbpo", config_of(settings={**MBPO, "imagined_share": 0.0}))
@@ -159,13 +133,6 @@ def test_sac_is_mbpo_without_a_model(tmp_path: Path) -> None:
     assert state.items() <= of_mbpo.items()
     assert steps == same_steps
     assert not {"imagined_steps", "model_epochs"} & read_metrics(tmp_path / "sac")[-1].keys()
-
-
-def test_settings_are_kept_with_the_run(tmp_path: Path) -> None:
-    config = config_of()
-    again = TrainConfig.from_dict(config.to_dict())
-    assert again == config
-    assert again.settings.model_hidden_sizes == (8,)
 
 
 @pytest.mark.parametrize(
@@ -177,79 +144,40 @@ def test_settings_are_kept_with_the_run(tmp_path: Path) -> None:
         ({"algorithm": "ppo"}, "batch_size"),
         ({"algorithm": "sac", "settings": {"imagined_share": 0.5}}, "imagined_share"),
         ({"device": "cuda"}, "device"),
-    ],
-)
-def test_what_does_not_go_together(changes: dict[str, Any], name: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        config_of(**changes)
-    assert caught.value.field_name == name
-
-
-@pytest.mark.parametrize(
-    ("changes", "name"),
-    [
+        # With the environment.
         ({"env": "tests.any_envs:PuzzleEnv", "env_args": {}}, "algorithm"),
         ({"settings": {"target_entropy": 1.5}}, "target_entropy"),
         ({**BOX, "settings": {"target_entropy": 0.7}}, "target_entropy"),
     ],
 )
-def test_what_does_not_go_with_the_environment(changes: dict[str, Any], name: str) -> None:
-    config = config_of(**changes)
+def test_what_does_not_go_together(changes, name):
     with pytest.raises(ConfigError) as caught:
-        warn_if_results_vary(config)
+        warn_if_results_vary(config_of(**changes))
     assert caught.value.field_name == name
 
 
 @pytest.mark.parametrize(
-    ("command", "arguments", "says"),
+    ("arguments", "says"),
     [
-        (
-            train_async,
-            ["--batch-size", "8"],
-            "option of --algorithm sac, --algorithm mbpo",
-        ),
-        (train_async, ["--algorithm", "mbpo", "--batch-size", "0"], "--batch-size"),
-        (train_async, ["--algorithm", "mbpo", "--model-elites", "9"], "--model-elites: 9"),
-        (
-            train_async,
-            ["--algorithm", "sac", "--replay-capacity", "1999"],
-            "--replay-capacity: 1999",
-        ),
-        (
-            train_async,
-            ["--algorithm", "sac", "--start-steps", "9"],
-            "option of --algorithm mbpo",
-        ),
-        (
-            train_async,
-            ["--algorithm", "sac", "--model-members", "9"],
-            "option of --algorithm mbpo",
-        ),
-        (
-            train_async,
-            ["--algorithm", "sac", "--rollout-length", "9"],
-            "option of --algorithm mbpo",
-        ),
-        (train_async, ["--algorithm", "sac", "--imagined-share", ".5"], "--imagined-share"),
-        (
-            train_async,
-            ["--algorithm", "mbpo", "--clip-range", "0.1"],
-            "it is an option of --algorithm ppo",
-        ),
-        (train_async, ["--algorithm", "mbpo", "--learner-threads", "2"], "--learner-threads"),
-        (train_population, ["--algorithm", "mbpo"], "--algorithm"),
-        (tune, ["--algorithm", "mbpo", "--trials", "1"], "--algorithm"),
+        ("train-async --batch-size 8", "option of --algorithm sac, --algorithm mbpo"),
+        ("train-async --algorithm mbpo --batch-size 0", "--batch-size"),
+        ("train-async --algorithm mbpo --model-elites 9", "--model-elites: 9"),
+        ("train-async --algorithm sac --replay-capacity 1999", "--replay-capacity: 1999"),
+        ("train-async --algorithm sac --start-steps 9", "option of --algorithm mbpo"),
+        ("train-async --algorithm sac --model-members 9", "option of --algorithm mbpo"),
+        ("train-async --algorithm sac --rollout-length 9", "option of --algorithm mbpo"),
+        ("train-async --algorithm sac --imagined-share .5", "--imagined-share"),
+        ("train-async --algorithm mbpo --clip-range 0.1", "it is an option of --algorithm ppo"),
+        ("train-async --algorithm mbpo --learner-threads 2", "--learner-threads"),
+        ("train-population --algorithm mbpo", "--algorithm"),
+        ("tune --algorithm mbpo --trials 1", "--algorithm"),
     ],
 )
-def test_one_line_for_what_is_wrong(command: Any, arguments: list[str], says: str) -> None:
-    result = CliRunner().invoke(
-        command, [*arguments, "--dry-run"][: 9 if command is not tune else -1]
-    )
-    assert result.exit_code == 2
-    assert says in result.output
+def test_one_line_for_what_is_wrong(arguments, says):
+    assert says in output_of(*arguments.split(), "--dry-run", code=2)
 
 
-def test_the_trace_tells_learning_a_model_from_learning_to_act(tmp_path: Path) -> None:
+def test_the_trace_tells_learning_a_model_from_learning_to_act(tmp_path):
     trace = tmp_path / "trace.json"
     train_policy(config_of(), tmp_path / "run", quiet=True, trace_path=trace)
     of_run = read_trace(trace)
@@ -262,23 +190,15 @@ def test_the_trace_tells_learning_a_model_from_learning_to_act(tmp_path: Path) -
 
 @pytest.mark.parametrize("algorithm", ["sac", "mbpo"])
 @pytest.mark.parametrize("ppo", [None, {"learning_rate": 0.01}])
-def test_from_python_on_the_environments_of_a_function(
-    algorithm: str, ppo: dict[str, Any] | None, tmp_path: Path
-) -> None:
+def test_from_python_on_the_environments_of_a_function(algorithm, ppo, tmp_path):
     def make_env() -> TargetEnv:  # Which nobody can import.
         return TargetEnv(length=8)
 
     path = tmp_path / "run"
-    config = TrainConfig(
-        *("async", 1),
-        algorithm=algorithm,
-        settings={  # type: ignore[arg-type]
-            **(MBPO if algorithm == "mbpo" else FOR_EITHER),
-            **{"warm_up_steps": 16, **(ppo or {})},
-        },
-        total_steps=48,
-        steps_per_update=24,
-    )
+    own = MBPO if algorithm == "mbpo" else FOR_EITHER
+    settings = {**own, "warm_up_steps": 16, **(ppo or {})}
+    counts = {"total_steps": 48, "steps_per_update": 24}
+    config = TrainConfig("async", 1, algorithm=algorithm, settings=settings, **counts)
     interface.train(config, path, env=make_env)
 
     assert [row["real_steps"] for row in read_metrics(path)] == [64]

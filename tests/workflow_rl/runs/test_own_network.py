@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import signal
-from collections.abc import Callable
+import shutil
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from tests.any_envs import MaskedPuzzleEnv
-from tests.faulty_env import FaultyEnv
+from tests.cli import output_of
 from tests.own_networks import (
     Asked,
     Centring,
@@ -36,78 +31,32 @@ from tests.own_networks import (
     WrongOutputs,
 )
 from tests.pages import ROOT, blocks
-from tests.tiny_runs import run, same_weights
-from tests.tiny_teams import deadly
+from tests.workflow_rl.runs import small_runs
 from workflow_rl import api
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.policies.own_network import load_network
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.ppo.config import PPOConfig
-from workflow_rl.collection.failures import StopRequested
-from workflow_rl.commands.main import main
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.export import export_policy
-from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.run_record import weights_digest
 from workflow_rl.runs.saved_agent import load_saved
 from workflow_rl.runs.trust import sign as sign_files
 
 NAME = "tests.own_networks:Remembering"
-SETTINGS: dict[str, Any] = {"minibatch_size": 50, "epochs": 1, "network_args": {"slope": 0.5}}
-KINDS: dict[str, dict[str, Any]] = {
-    "episodes": {"steps_per_update": 60},
-    "lagged unrolls": {"num_steps_per_env": 6, "steps_per_update": 60, "async_rl": True},
-    "team": {
-        **{"env": "tests.tiny_teams:ShiftEnv", "steps_per_update": 60, "async_rl": True},
-        "settings": {**SETTINGS, "critic": "central"},
-    },
-}
 
 
-def config_of(kind: str = "episodes", mode: str = "async", **changes: Any) -> Any:
-    given: dict[str, Any] = {
-        **{"n_envs": 5, "n_workers": 2, "total_steps": 180, "seed": 3, "device": "cpu"},
-        **{"env": "tests.any_envs:MaskedPuzzleEnv", "settings": SETTINGS, "network": Remembering},
-        **KINDS[kind],
-        **changes,
-    }
-    return TrainConfig(mode, **given)
+def config_of(network: Any, kind: str = "episodes", **changes: Any) -> TrainConfig:
+    settings = {"minibatch_size": 50, "epochs": 1}
+    return small_runs.config_of("own", kind, network=network, settings=settings, **changes)
 
 
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """An undisturbed run of a kind."""
-
-    @functools.cache
-    def path_of(kind: str) -> Path:
-        path = tmp_path_factory.mktemp("runs") / "reference"
-        run(path, config_of(kind))
-        return path
-
-    return path_of
-
-
-@pytest.mark.parametrize(
-    ("kind", "mode", "n_workers"),
-    [
-        ("episodes", "sync", 1),
-        ("lagged unrolls", "sync", 2),
-        ("team", "async", 5),
-    ],
-)
-def test_same_weights_whatever_the_workers_and_the_mode(
-    kind: str, mode: str, n_workers: int, reference: Any, tmp_path: Path
-) -> None:
-    run(tmp_path / "run", config_of(kind, mode, n_workers=n_workers, learner_threads=2))
-    assert same_weights(tmp_path / "run", reference(kind))
-
-
-def test_agents_that_are_made_at_the_same_time_have_the_weights_of_their_seeds() -> None:
-    configs = [config_of(network=Waiting, settings={}, seed=seed) for seed in range(2)]
+def test_agents_that_are_made_at_the_same_time_have_the_weights_of_their_seeds():
+    configs = [config_of(Waiting, seed=seed) for seed in range(2)]
 
     def weights(config: TrainConfig) -> str:
         return weights_digest(make_agent(config).state_dict()["network"])
@@ -117,42 +66,20 @@ def test_agents_that_are_made_at_the_same_time_have_the_weights_of_their_seeds()
     assert together == [weights(config) for config in configs]
 
 
-def test_a_run_computes_with_its_threads_whatever_other_threads_set(tmp_path: Path) -> None:
+def test_a_run_computes_with_its_threads_whatever_other_threads_set(tmp_path):
     Counting.threads.clear()
-    config = config_of(network=Counting, settings={}, learner_threads=8)
+    config = config_of(Counting, learner_threads=8)
     with ThreadPoolExecutor(1) as thread:
         thread.submit(api.train, config, tmp_path / "run").result()
     assert Counting.threads == {4}
 
 
-@pytest.mark.parametrize("kind", ["lagged unrolls", "team"])
-def test_same_weights_when_a_worker_dies_and_after_a_stop(
-    kind: str, reference: Any, tmp_path: Path
-) -> None:
-    tickets = [tmp_path / "ticket"]
-
-    def make_env() -> Any:
-        if kind == "team":
-            return deadly(tmp_path)()
-        return FaultyEnv(MaskedPuzzleEnv, "killed", "step", 25, tickets)
-
-    def stop(pool: Any, policy: Any, count: int) -> None:
-        if count == 1:
-            pool.stop_signal = signal.SIGINT
-
-    config = config_of(kind, make_env=make_env)
-    with pytest.raises(StopRequested):
-        run(tmp_path / "run", config, stop)
-    run(tmp_path / "run", config)
-    assert same_weights(tmp_path / "run", reference(kind))
-    assert sum(row["workers_restarted"] for row in read_metrics(tmp_path / "run")) >= 1
-
-
-@pytest.mark.parametrize("kind", ["lagged unrolls", "team"])
+@pytest.mark.parametrize("what", ["own", "own of a team"])
 def test_only_who_names_the_module_or_trusts_the_file_has_it_imported(
-    kind: str, reference: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = reference(kind)
+    what, undisturbed, tmp_path, monkeypatch
+):
+    path = tmp_path / "run"
+    shutil.copytree(undisturbed(what), path)
     expected = load_saved(path).policy
     monkeypatch.delitem(NETWORKS, NAME)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # Somebody else's.
@@ -193,22 +120,20 @@ def members_of(policy: Any) -> list[NumpyPolicy]:
         (object, "network: builtins:object cannot be made: .* It must take n_inputs and n_outputs"),
     ],
 )
-def test_a_module_that_breaks_the_contract_is_refused(kind: Any, problem: str) -> None:
+def test_a_module_that_breaks_the_contract_is_refused(kind, problem):
     with pytest.raises(ConfigError, match=problem):
-        make_agent(config_of(network=kind, settings={}))
+        make_agent(config_of(kind))
 
 
-def test_a_module_that_reads_numbers_while_it_is_made(tmp_path: Path) -> None:
-    config = config_of(network=Reading, settings={}, total_steps=60)
+def test_a_module_that_reads_numbers_while_it_is_made(tmp_path):
+    config = config_of(Reading, total_steps=60)
     path = api.train(config, tmp_path / "run")
     assert load_saved(path).policy.policy_version > 0
 
 
 @pytest.mark.parametrize(("kind", "seen_again"), [(Following, 64), (Asked, None)])
-def test_the_state_may_follow_from_the_inputs(
-    kind: Any, seen_again: int | None, tmp_path: Path
-) -> None:
-    config = config_of("lagged unrolls", network=kind, settings={}, total_steps=120)
+def test_the_state_may_follow_from_the_inputs(kind, seen_again, tmp_path):
+    config = config_of(kind, "lagged unrolls", total_steps=120)
     path = api.train(config, tmp_path / "run")
     network = load_saved(path).policy.parameters.described()
     n_inputs = network.n_inputs
@@ -217,15 +142,15 @@ def test_the_state_may_follow_from_the_inputs(
     # Reading the size draws nothing: the weights are those of a class with a number.
     fixed = type("Fixed", (kind,), {"state_size": 2 * n_inputs, "seen_again": seen_again})
     fixed.__module__ = kind.__module__
-    drawn = [make_agent(config_of(network=one, settings={})) for one in (kind, fixed)]
+    drawn = [make_agent(config_of(one)) for one in (kind, fixed)]
     assert len({weights_digest(agent.state_dict()["network"]) for agent in drawn}) == 1
 
 
-def test_formats_that_numpy_plays_refuse_it(reference: Any, tmp_path: Path) -> None:
-    for kind in ("team", "episodes"):
-        policy, environment = load_saved(reference(kind))
-        with pytest.raises(ConfigError, match=f"{NAME} needs torch: give onnx"):
-            export_policy(policy.parameters, environment, "npz", tmp_path / "policy.npz")
+@pytest.mark.parametrize("what", ["own", "own of a team"])
+def test_formats_that_numpy_plays_refuse_it(what, undisturbed, tmp_path):
+    policy, environment = load_saved(undisturbed(what))
+    with pytest.raises(ConfigError, match=f"{NAME} needs torch: give onnx"):
+        export_policy(policy.parameters, environment, "npz", tmp_path / "policy.npz")
 
 
 class Quadrant(gymnasium.Env[Any, Any]):
@@ -253,33 +178,27 @@ class Quadrant(gymnasium.Env[Any, Any]):
         return picture
 
 
-def test_a_convolutional_network_learns_from_pictures(tmp_path: Path) -> None:
+def test_a_convolutional_network_learns_from_pictures(tmp_path):
     settings = {"minibatch_size": 100, "epochs": 6, "learning_rate": 5e-3}
-    config = TrainConfig(
-        "async", network=Picture, settings=settings, n_envs=4, n_workers=1, total_steps=3000,
-        steps_per_update=400,
-    )  # fmt: skip
+    counts = {"n_envs": 4, "n_workers": 1, "total_steps": 3000, "steps_per_update": 400}
+    config = TrainConfig("async", network=Picture, settings=settings, **counts)
     path = api.train(config, tmp_path / "run", env=Quadrant)
     assert api.evaluate(path, 40, env=Quadrant, n_workers=1).mean > 3  # Of 4; by chance 1.
 
 
-def test_the_module_of_the_page_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_module_of_the_page_is_learned(tmp_path, monkeypatch):
     """Workers import the file from the folder of the command."""
-    (block,) = (
-        block
-        for block in blocks(ROOT / "docs" / "how-to" / "own-network.md")
-        if block.title == "my_network.py"
-    )
-    assert len(block.text.splitlines()) <= 30
-    (tmp_path / str(block.title)).write_text(block.text)
+    page = blocks(ROOT / "docs" / "how-to" / "own-network.md")
+    (text,) = (block.text for block in page if block.title == "my_network.py")
+    assert len(text.splitlines()) <= 30
+    (tmp_path / "my_network.py").write_text(text)
     monkeypatch.chdir(tmp_path)
     train = [
         *("train-sync", "--env", "CartPole-v1", "--total-steps", "300"),
         *("--network", "my_network:Attention", "--network-arg", "width=8", "--n-envs", "2"),
         *("--steps-per-update", "100", "--run-dir", "run", "--quiet"),
     ]
-    result = CliRunner().invoke(main, train)
-    assert result.exit_code == 0, result.output
+    output_of(*train)
     checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
     assert checkpoint.config["settings"]["network_args"] == {"width": 8}
 
@@ -295,13 +214,13 @@ def test_the_module_of_the_page_is_learned(tmp_path: Path, monkeypatch: pytest.M
         ("transformer", "is not one of mlp, gru, lstm, frame-stack"),
     ],
 )
-def test_a_name_that_leads_nowhere(name: str, words: str) -> None:
+def test_a_name_that_leads_nowhere(name, words):
     with pytest.raises(ValueError, match=words):
         load_network(name)
 
 
-def test_arguments_that_the_class_does_not_take() -> None:
+def test_arguments_that_the_class_does_not_take():
     with pytest.raises(ConfigError, match=r"Remembering cannot be made: .*'width'"):
-        PPOConfig(network=Remembering, network_args={"width": 3})  # type: ignore[arg-type]
+        PPOConfig(network=Remembering, network_args={"width": 3})
     with pytest.raises(ConfigError, match="is not one of"):
         PPOConfig(network="some_module:Net")

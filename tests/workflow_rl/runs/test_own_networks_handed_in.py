@@ -95,7 +95,7 @@ def played_there(exported: Any, environment: Environment, folder: Path, seen: An
 
 
 @pytest.mark.parametrize("network", [Plain, Remembering])
-def test_cage2(network: type, tmp_path: Path) -> None:
+def test_cage2(network, tmp_path):
     environment = Cage2(observation="history", simulator="compiled")
     spaces = environment.spaces()
     n_actions = spaces.distribution.n_outputs
@@ -110,17 +110,15 @@ def test_cage2(network: type, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("network", [Plain, Remembering])
-def test_a_team_of_cage4(network: type, tmp_path: Path) -> None:
+def test_a_team_of_cage4(network, tmp_path):
     environment = Cage4()
     layout = environment.spaces().team
     assert layout is not None
     policies = {"zone": (0, 1, 2, 3), "headquarters": (4,)}
-    members = {
-        name: policy_of(
-            network, layout.n_seen_by(of[0], of), layout.n_actions[of[0]], layout.masked
-        )
-        for name, of in policies.items()
-    }
+    members = {}
+    for name, of in policies.items():
+        n_inputs, n_actions = layout.n_seen_by(of[0], of), layout.n_actions[of[0]]
+        members[name] = policy_of(network, n_inputs, n_actions, layout.masked)
     team = TeamParameters(layout, policies, members)
     seen = np.random.default_rng(0).integers(0, 2, (2, 12, layout.row_size), np.uint8)
     seen[:, :, sum(layout.obs_sizes) : sum(layout.obs_sizes) + 5] = ACTS
@@ -131,7 +129,7 @@ def test_a_team_of_cage4(network: type, tmp_path: Path) -> None:
     assert played_there(team, environment, tmp_path, seen) == expected
 
 
-def test_what_onnx_cannot_hold_is_one_line(tmp_path: Path) -> None:
+def test_what_onnx_cannot_hold_is_one_line(tmp_path):
     policy = policy_of(Unwritable, 52, 145, masked=False)
     with pytest.raises(ConfigError, match=r"torch cannot write it as ONNX: .*") as caught:
         export_policy(policy, Cage2(), "cage2", tmp_path / "handed-in")

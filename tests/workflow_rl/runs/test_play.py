@@ -12,24 +12,17 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from gymnasium import spaces
 
+from tests.cli import output_of
 from workflow_rl import api
 from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.agents.settings import Settings
 from workflow_rl.agents.team import TeamLayout
-from workflow_rl.commands.main import main
 from workflow_rl.evaluation.evaluate import ReturnScoring, scored
 from workflow_rl.runs.config import TrainConfig
-
-
-def told(*words: object) -> str:
-    result = CliRunner().invoke(main, [*map(str, words)])
-    assert result.exit_code == 0, result.output
-    return result.output
 
 
 @pytest.fixture(scope="module")
@@ -46,28 +39,20 @@ def played(agent: Path, **how: Any) -> list[float]:
     return scores.returns
 
 
-def test_the_run_its_policy_file_and_its_folder_for_the_hub_are_sampled(
-    sampled: Path, tmp_path: Path
-) -> None:
-    told("export", sampled, "--format", "npz", "--output", tmp_path / "agent.npz")
-    told("export", sampled, "--format", "hub", "--output", tmp_path / "hub")
+def test_the_run_its_policy_file_and_its_folder_for_the_hub_are_sampled(sampled, tmp_path):
+    output_of("export", sampled, "--format", "npz", "--output", tmp_path / "agent.npz")
+    output_of("export", sampled, "--format", "hub", "--output", tmp_path / "hub")
     expected = played(sampled, greedy=False)
     assert expected != played(sampled, greedy=True)
-    for agent in (
-        sampled,
-        sampled / "checkpoint.safetensors",
-        tmp_path / "agent.npz",
-        tmp_path / "hub",
-    ):
+    files = (sampled / "checkpoint.safetensors", tmp_path / "agent.npz", tmp_path / "hub")
+    for agent in (sampled, *files):
         assert played(agent) == expected
         assert played(agent, greedy=True) == played(sampled, greedy=True)
         assert not api.load_agent(agent).greedy
-
-
-def test_the_command_says_how_the_agent_played(sampled: Path) -> None:
+    # The command says how the agent played.
     words = ["evaluate", sampled, "--episodes", 2, "--quiet"]
-    assert "(sampled actions)" in told(*words)
-    assert "(greedy actions)" in told(*words, "--greedy")
+    assert "(sampled actions)" in output_of(*words)
+    assert "(greedy actions)" in output_of(*words, "--greedy")
     assert (sampled / "evaluation.json").exists()
 
 
@@ -106,7 +91,7 @@ TRAIN = ("train-sync", "--total-steps", 400, "--quiet", "--env")
 def sign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run whose agent plays much worse by its likeliest actions, and was asked to."""
     run = tmp_path_factory.mktemp("sign") / "run"
-    told(*TRAIN, f"{__name__}:Sign", "--run-dir", run, "--play", "greedy")
+    output_of(*TRAIN, f"{__name__}:Sign", "--run-dir", run, "--play", "greedy")
     return run
 
 
@@ -117,20 +102,18 @@ def warned(caplog: pytest.LogCaptureFixture) -> int:
     return n_told
 
 
-def test_an_agent_that_plays_much_worse_greedily_is_told(
-    sign: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    told("export", sign, "--format", "npz", "--output", tmp_path / "before.npz")
+def test_an_agent_that_plays_much_worse_greedily_is_told(sign, tmp_path, caplog):
+    output_of("export", sign, "--format", "npz", "--output", tmp_path / "before.npz")
     api.load_agent(sign)
     assert not warned(caplog), "nobody has measured it yet"
     for words in ((), ("--which=latest",), ("--stochastic",), ()):
-        told("evaluate", sign, "--episodes", 2, *words)
+        output_of("evaluate", sign, "--episodes", 2, *words)
         assert warned(caplog) == (words != ("--stochastic",))
     for name in ("npz", "onnx", "hub"):
         ending = {"onnx": ".onnx", "npz": ".npz"}.get(name, "")
-        told("export", sign, "--format", name, "--output", tmp_path / f"of-{name}{ending}")
+        output_of("export", sign, "--format", name, "--output", tmp_path / f"of-{name}{ending}")
         assert warned(caplog) == 1, name
-    told("record", sign, tmp_path / "x.npz", "--episodes", 1)
+    output_of("record", sign, tmp_path / "x.npz", "--episodes", 1)
     assert warned(caplog)
     api.evaluate(sign, 2, n_workers=1)
     assert warned(caplog) == 1
@@ -138,31 +121,29 @@ def test_an_agent_that_plays_much_worse_greedily_is_told(
     assert warned(caplog) == 1
     api.load_agent(sign, greedy=True)
     assert not warned(caplog), "this was asked for"
-    assert LINE in told("compare", sign)
+    assert LINE in output_of("compare", sign)
 
 
-def test_evaluating_from_python_warns_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    told(*TRAIN, f"{__name__}:Sign", "--run-dir", tmp_path / "run")
+def test_evaluating_from_python_warns_too(tmp_path, caplog):
+    output_of(*TRAIN, f"{__name__}:Sign", "--run-dir", tmp_path / "run")
     api.evaluate(tmp_path / "run", 2, n_workers=1)
     assert warned(caplog) == 1
 
 
-def test_no_agent_that_plays_as_it_trained_is_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    told(*TRAIN, "CartPole-v1", "--run-dir", tmp_path / "pole", "--final-evaluation", 2)
+def test_no_agent_that_plays_as_it_trained_is_told(tmp_path, caplog):
+    output_of(*TRAIN, "CartPole-v1", "--run-dir", tmp_path / "pole", "--final-evaluation", 2)
     assert "the likeliest actions play" not in caplog.text
-    told(*TRAIN, f"{__name__}:NoisySign", "--run-dir", tmp_path / "noisy", "--play", "greedy")
-    told("evaluate", tmp_path / "noisy", "--episodes", 100)
+    output_of(*TRAIN, f"{__name__}:NoisySign", "--run-dir", tmp_path / "noisy", "--play", "greedy")
+    output_of("evaluate", tmp_path / "noisy", "--episodes", 100)
     assert "the likeliest actions play" in caplog.text
 
 
 @pytest.mark.parametrize("asked", [(), ("--play", "greedy")])
-def test_what_a_final_evaluation_measured_decides_how_the_agent_plays(
-    asked: tuple[str, ...], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_a_final_evaluation_measured_decides_how_the_agent_plays(asked, tmp_path, caplog):
     run = tmp_path / "run"
-    output = told(*TRAIN, f"{__name__}:Sign", "--run-dir", run, "--final-evaluation", 2, *asked)
+    output = output_of(
+        *TRAIN, f"{__name__}:Sign", "--run-dir", run, "--final-evaluation", 2, *asked
+    )
     assert warned(caplog) == 1
     assert ("samples its actions from now on" in output) == (not asked)
     assert output.count("(sampled actions)" if not asked else "(greedy actions)") == 1
@@ -170,18 +151,16 @@ def test_what_a_final_evaluation_measured_decides_how_the_agent_plays(
         assert api.load_agent(file).greedy == bool(asked)
     actions = json.loads((run / "evaluation.json").read_text())["actions"]
     assert actions == ("greedy" if asked else "sampled")
-    assert LINE not in told("compare", run) or asked
+    assert LINE not in output_of("compare", run) or asked
 
 
 @pytest.mark.parametrize("measured", ["by its training", "later"])
-def test_the_best_of_several_policies_is_no_exception(
-    measured: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_best_of_several_policies_is_no_exception(measured, tmp_path, caplog):
     run, final = tmp_path / "run", ("--final-evaluation", 2)
     words = (*TRAIN, f"{__name__}:Sign", "--run-dir", run, "--n-policies", 2)
-    told(*words, *(final if measured == "by its training" else ()))
+    output_of(*words, *(final if measured == "by its training" else ()))
     assert warned(caplog) == 2 * (measured == "by its training")
-    told("evaluate", run, "--episodes", 2)
+    output_of("evaluate", run, "--episodes", 2)
     assert warned(caplog) == (measured == "later")
     assert api.load_agent(run).greedy == (measured == "later")
     assert warned(caplog) == (measured == "later")
@@ -192,10 +171,8 @@ class ScoringOfCells(ReturnScoring):
 
     def score(self, actor: Any, *_: Any, name: str, episodes: int, **__: Any) -> Any:
         asked.append((actor.greedy, episodes))
-        returns = {
-            "easy": [-1000.0 if actor.greedy else -1.0] * episodes,
-            "hard": [-2.0] * episodes,
-        }
+        easy = [-1000.0 if actor.greedy else -1.0] * episodes
+        returns = {"easy": easy, "hard": [-2.0] * episodes}
         return types.SimpleNamespace(to_dict=lambda: returns)
 
     def returns(self, scores: Any) -> dict[str, list[float]]:
@@ -206,9 +183,7 @@ asked: list[tuple[bool, int]] = []
 
 
 @pytest.mark.parametrize("trained", [-1.5, -900.0, None])
-def test_an_agent_that_a_challenge_scores_is_told_too(
-    trained: float | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_agent_that_a_challenge_scores_is_told_too(trained, tmp_path, caplog):
     layout = TeamLayout(("a", "b"), (1, 1), (2, 2))
     member = ActorCritic(1, Categorical(2), (), "tanh", seed=1).policy_parameters()
     team = TeamParameters(layout, {"a": (0,), "b": (1,)}, {"a": member, "b": member})
@@ -225,34 +200,29 @@ def test_an_agent_that_a_challenge_scores_is_told_too(
     assert of_sampled is None
 
 
-def test_a_finished_run_may_be_told_how_to_play(tmp_path: Path) -> None:
+def test_an_agent_is_greedy_unless_it_is_told_how_to_play(tmp_path):
     config = TrainConfig("async", 4, env="CartPole-v1", total_steps=400, steps_per_update=200)
     run = api.train(config, tmp_path / "run")
+    assert api.load_agent(run).greedy
+    assert "(sampled actions)" in output_of("evaluate", run, "--episodes", 2, "--stochastic")
     words = ["train-async", "--resume", run, "--play", "sampled", "--quiet"]
-    told(*words)
+    output_of(*words)
     for agent in (run / "best.safetensors", run / "checkpoint.safetensors"):
         assert not api.load_agent(agent).greedy
-    again = CliRunner().invoke(main, [*map(str, words)])
-    assert again.exit_code == 0
-    assert "is finished" in again.output
+    assert "is finished" in output_of(*words)
 
 
-def test_others_are_greedy(tmp_path: Path) -> None:
-    config = TrainConfig("async", 4, env="CartPole-v1", total_steps=200, steps_per_update=200)
-    run = api.train(config, tmp_path / "run")
-    assert api.load_agent(run).greedy
-    assert "(sampled actions)" in told("evaluate", run, "--episodes", 2, "--stochastic")
-
-
-def test_a_submission_samples_other_actions_in_each_episode(tmp_path: Path) -> None:
+def test_a_submission_samples_other_actions_in_each_episode(tmp_path):
     asked = "train-async --simulator compiled --total-episodes 4 --n-envs 4 --n-workers 1 --quiet"
-    told(*shlex.split(asked), "--max-steps", 5, "--play", "sampled", "--run-dir", tmp_path / "run")
+    output_of(
+        *shlex.split(asked), "--max-steps", 5, "--play", "sampled", "--run-dir", tmp_path / "run"
+    )
     folder = tmp_path / "folder"
-    told("export", tmp_path / "run", "--format", "cage2", "--output", folder)
+    output_of("export", tmp_path / "run", "--format", "cage2", "--output", folder)
     before = sys.path.copy(), {*sys.modules}
     sys.path.insert(0, str(folder))
     try:
-        import agent  # type: ignore[import-not-found]
+        import agent
 
         blue, chosen = agent.BlueAgent(), []
         for _ in range(2):

@@ -1,4 +1,5 @@
-"""Each preset's promises: which weights act, what is dropped, and that nothing else is lost."""
+"""Each preset's promises: which weights act, what is dropped, that nothing else is lost, and what a
+run that is stopped or fails leaves."""
 
 from __future__ import annotations
 
@@ -6,21 +7,23 @@ import ast
 import json
 import os
 import signal
+import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from tests.faulty_env import FaultyEnv
+from tests.cli import output_of
 from tests.patience import eventually
-from tests.tiny_envs import CountingEnv
-from tests.tiny_runs import assert_nothing_missing, lags, recorded_updates, run
+from tests.tiny_envs import CountingEnv, RaisingEnv
+from tests.tiny_runs import assert_nothing_missing, config_of, lags, recorded_updates, run
 from tests.workflow_rl.conftest import assert_same_trajectories
 from tests.workflow_rl.runs.preset_runs import (
     MODES,
     check_books,
     check_trajectories,
     entered_schedules,
+    faulty_envs,
     learned_in,
     learner_that_waits,
     preset_config,
@@ -28,30 +31,27 @@ from tests.workflow_rl.runs.preset_runs import (
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.env_positions import first_positions
-from workflow_rl.collection.failures import StopRequested
+from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.collection.free_running import FreeRunning
 from workflow_rl.collection.player import player_at
-from workflow_rl.commands.main import main
 from workflow_rl.environments.env_batch import SerialEnvs
+from workflow_rl.environments.episode import episode_spec
 from workflow_rl.errors import ConfigError
+from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.folder import read_metrics
-from workflow_rl.runs.learner import make_agent
+from workflow_rl.runs.folder import is_finished, read_metrics
+from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.presets import KNOWN, PRESETS, RECIPES
 
 
 @pytest.mark.parametrize(("mode", "name"), MODES)
 @pytest.mark.parametrize("beside", ["evaluations", "killed workers"])
 def test_what_is_learned_from_is_what_was_played(mode, name, beside, tmp_path):
-    config = preset_config(mode, name)
-    make_envs: Any = None
-    if beside == "evaluations":
-        config = preset_config(mode, name, eval_every=2, eval_episodes=4)
-    else:
-        tickets = [tmp_path / f"ticket-{number}" for number in range(3)]
-
-        def make_envs(n_envs: int) -> SerialEnvs:
-            return SerialEnvs(lambda: FaultyEnv(CountingEnv, "killed", "step", 25, tickets), n_envs)
+    evaluations = {"eval_every": 2, "eval_episodes": 4}
+    config = preset_config(mode, name, **(evaluations if beside == "evaluations" else {}))
+    make_envs = None
+    if beside == "killed workers":
+        make_envs = faulty_envs(tmp_path, 3, "killed", 25)
 
     with recorded_updates() as updates:
         summary = run(tmp_path / "run", config, make_envs=make_envs)
@@ -183,22 +183,18 @@ def test_a_dataset_is_a_multiple_of_what_the_envs_collect(steps, valid):
     assert caught.value.field_name == "steps_per_update"
     assert f"{steps} is not a multiple" in str(caught.value)
     assert str(caught.value).endswith(f"8 x 32 = 256: give {valid}")
-    result = CliRunner().invoke(
-        main,
-        ["train-sync", "--preset", "sample-factory-sync", "--steps-per-update", str(steps)],
-    )
-    assert result.exit_code == 2
-    assert "--steps-per-update" in result.output
-    assert f"give {valid}" in result.output.replace("\n", " ")
+    asked = ["--preset", "sample-factory-sync", "--steps-per-update", str(steps)]
+    result = output_of("train-sync", *asked, code=2)
+    assert "--steps-per-update" in result
+    assert f"give {valid}" in result.replace("\n", " ")
     TrainConfig("sync", n_envs=8, num_steps_per_env=32, steps_per_update=256)
 
 
 @pytest.mark.parametrize("name", [*PRESETS, *RECIPES])
 def test_a_preset_gives_way_to_the_command_line(name):
     given = ["--num-steps-per-env", "16", "--steps-per-update", "1024", "--n-envs", "4"]
-    result = CliRunner().invoke(main, ["train-async", "--preset", name, *given, "--dry-run"])
-    assert result.exit_code == 0, result.output
-    lines = [line.rpartition("  # ")[0] for line in result.output.splitlines()]
+    result = output_of("train-async", "--preset", name, *given, "--dry-run")
+    lines = [line.rpartition("  # ")[0] for line in result.splitlines()]
     shown = dict(line.split(": ", 1) for line in lines)
     expected = {**KNOWN[name], "n_envs": 4, "num_steps_per_env": 16, "steps_per_update": 1024}
     expected["preset"] = name
@@ -215,3 +211,121 @@ def value_of(shown: str) -> Any:
         return ast.literal_eval(shown)
     except (SyntaxError, ValueError):
         return shown
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("name", ["sample-factory-async", "alf", "rsl-batch", "continuous"])
+def test_failures_without_end_reach_the_learner_and_leave_a_checkpoint(name, tmp_path):
+    path, make_envs = tmp_path / "run", faulty_envs(tmp_path, 50, "exception", 30)
+    config = preset_config("async", name, max_worker_failures=2, total_episodes=100_000)
+    start = time.monotonic()
+    with pytest.raises(TooManyFailuresError, match="ArithmeticError: the injected fault"):
+        run(path, config, make_envs=make_envs)
+    assert time.monotonic() - start < 60
+    assert load_checkpoint(path / "checkpoint.safetensors").training.updates == len(
+        read_metrics(path)
+    )
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(("mode", "name"), MODES)
+def test_a_stopped_run_goes_on_and_ends(mode, name, tmp_path):
+    # No end before it is stopped, however many episodes are dropped, or learned from at once.
+    config = preset_config(mode, name, total_episodes=1_000_000)
+
+    def stop() -> None:
+        if len(updates) == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)
+
+    with recorded_updates(stop) as updates, pytest.raises(StopRequested, match="SIGTERM"):
+        run(tmp_path, config)
+    check_books(tmp_path, updates)
+    assert len(updates) == 3
+    episodes = load_checkpoint(tmp_path / "checkpoint.safetensors").training.episodes
+    config = config.changed(total_episodes=episodes + 60)
+    with recorded_updates() as more:
+        summary = run(tmp_path, config)
+    assert [version for version, _ in updates + more] == list(range(summary["updates"]))
+    check_books(tmp_path, updates + more)
+    check_trajectories(updates + more, config.num_steps_per_env)
+    if not summary["dropped_steps"]:
+        assert_nothing_missing(learned_in(updates + more), 5)
+    assert json.loads((tmp_path / "summary.json").read_text())["episodes"] >= config.total_episodes
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("batching", "when_full", "take_all"),
+    [
+        ("whole-batches", "wait", False),
+        ("whole-batches", "drop", True),
+        ("first-come", "wait", True),
+        ("first-come", "drop", False),
+    ],
+)
+def test_complete_episodes_are_learned_once_through_every_stop(
+    batching, when_full, take_all, tmp_path
+):
+    """Stopped after every fourth update, while workers are in the middle of others."""
+    how = {"batching": batching, "when_full": when_full, "take_all": take_all}
+    counts = {"total_episodes": 160 if when_full == "drop" else 80, "n_workers": 3}
+    config = config_of(async_rl=True, num_batches_to_accumulate=2, **how, **counts)
+
+    def stop() -> None:
+        time.sleep(0.01)
+        if len(updates) == 1 and when_full == "drop":
+            eventually(lambda: schedules[-1]._dropped)
+        if len(updates) % 4 == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)
+
+    with entered_schedules() as schedules, recorded_updates(stop) as updates:
+        while not is_finished(tmp_path):
+            with suppress(StopRequested):
+                run(tmp_path, config)
+    numbers = [t.episode for t in learned_in(updates)]
+    assert len(set(numbers)) == len(numbers), "an episode is learned from twice"
+    assert all(len(learned) >= config.episodes_per_update for _, learned in updates)
+    training = load_checkpoint(tmp_path / "checkpoint.safetensors").training
+    if when_full == "wait":
+        assert training.dropped_steps == 0
+        finished = set(range(training.episodes + len(training.unfinished)))
+        assert set(numbers) == finished - set(training.unfinished)
+    else:
+        assert training.episodes > len(numbers)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("mode", "name"),
+    [
+        *(("async", None), ("sync", None), ("sync", "sample-factory-sync")),
+        *(("async", "rsl-batch"), ("async", "continuous"), ("async", "mbpo-batch")),
+    ],
+)
+def test_an_episode_that_always_raises_is_left_out(mode, name, tmp_path):
+    """By a run and by what goes on with it; it counts as played."""
+    config = config_of(mode) if name is None else preset_config(mode, name)
+    if config.batching == "first-come":
+        # Of two workers that run freely one might play too little to come to the episode.
+        config = preset_config(mode, name, n_workers=1)
+    broken = episode_spec(config.seed, 17, RED_AGENTS)
+
+    def make_envs(n_envs: int) -> SerialEnvs:
+        return SerialEnvs(lambda: RaisingEnv(frozenset([broken.env_seed])), n_envs)
+
+    with recorded_updates() as updates:
+        summary = run(tmp_path, config, make_envs=make_envs)
+    more = config.changed(total_episodes=2 * config.total_episodes)
+    with recorded_updates() as later:
+        run(tmp_path, more, make_envs=make_envs)
+    steps = [t.steps_before + t.length for t in learned_in(updates + later) if t.episode == 17]
+    assert not steps or max(steps) == 1, "it raises at its second step"
+    assert load_checkpoint(tmp_path / "checkpoint.safetensors").training.skipped_episodes == [17]
+    if config.batching == "exact-lag":
+        assert summary["skipped_episodes"] == [17]
+    assert sum(row["skipped_episodes"] for row in read_metrics(tmp_path)) == 1
+    if name is None:
+        played = {t.episode for t in learned_in(updates + later)}
+        assert played == set(range(2 * config.total_episodes)) - {17}

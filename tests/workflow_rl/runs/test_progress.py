@@ -40,18 +40,20 @@ def shown(path: Path, stderr: io.StringIO, monkeypatch: Any, **changes: Any) -> 
     return stderr.getvalue()
 
 
-def test_a_terminal_is_shown_one_rate_and_what_its_return_is_of(tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "300")
+@pytest.mark.parametrize(
+    ("columns", "pattern"),
+    [
+        (300, r"mean return -?[\d.]+ .*of the last \d+; \d+% utilisation"),
+        (80, r"100%[|][#█]{16}[|].*mean return -?[\d.]"),
+    ],
+)
+def test_a_terminal_is_shown_a_bar_and_what_its_return_is_of(
+    columns, pattern, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", str(columns))
     last = shown(tmp_path / "run", Terminal(), monkeypatch).strip().split("\r")[-1]
+    assert re.search(pattern, last)
     assert last.count("ep/s") == 1
-    assert re.search(r"mean return -?[\d.]+ .*of the last \d+; \d+% utilisation", last)
-
-
-def test_a_narrow_terminal_is_shown_a_bar_and_the_mean_return(tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    last = shown(tmp_path / "run", Terminal(), monkeypatch).strip().split("\r")[-1]
-    assert re.search("100%[|][#█]{16}[|]", last)
-    assert re.search(r"mean return -?[\d.]", last)
 
 
 def test_what_is_logged_does_not_stand_behind_a_bar(monkeypatch):
@@ -85,25 +87,26 @@ def test_work_without_a_text_is_shown_lines_only_if_it_takes_long(monkeypatch, c
         assert capsys.readouterr().err.splitlines() == lines
 
 
-def test_runs_that_end_at_an_update_show_how_many_are_done(tmp_path, capsys):
+def test_runs_that_end_at_an_update_show_how_many_are_done_and_quiet_ones_nothing(tmp_path, capsys):
     with on_counting_envs():
         loop.train_policy(config_of(), tmp_path / "run", last_update=1)
-    assert capsys.readouterr().err.startswith("100% (1 of 1 updates): mean return")
-
-
-def test_a_quiet_run_says_nothing(tmp_path, monkeypatch, capsys):
-    with on_counting_envs():
-        loop.train_policy(config_of(), tmp_path / "run", quiet=True)
+        assert capsys.readouterr().err.startswith("100% (1 of 1 updates): mean return")
+        loop.train_policy(config_of(), tmp_path / "quiet", quiet=True)
     assert capsys.readouterr().err == ""
 
 
+def state_of(returns, variants, **counts):
+    state = TrainingState(**counts)
+    state.recent_returns.extend(returns)
+    state.recent_variants.extend(variants)
+    return state
+
+
 def test_returns_of_the_last_episodes_and_of_each_kind_of_them():
-    state, config = TrainingState(), config_of()
-    assert described_returns(config, state) == "no episode has ended"
+    assert described_returns(config_of(), TrainingState()) == "no episode has ended"
     one, two, _ = RED_AGENTS
-    state.recent_returns.extend([-900.0, -1.0, -2.0, -6.0, *[-3.0] * 7])
-    state.recent_variants.extend([two, two, one, two, *[one] * 7])
-    said = described_returns(config, state)
+    returns = [-900.0, -1.0, -2.0, -6.0, *[-3.0] * 7]
+    said = described_returns(config_of(), state_of(returns, [two, two, one, two, *[one] * 7]))
     assert said == f"mean return -3.0 ({one} -2.9, {two} -3.5) of the last 10"
 
 
@@ -114,35 +117,31 @@ def test_returns_of_the_last_episodes_and_of_each_kind_of_them():
         *((12_345_678.0, "12,345,678"), (-123_456.7, "-123,457"), (99_999.94, "99999.9")),
     ],
 )
-def test_returns_have_digits_that_fit_them(value: float, shown: str) -> None:
-    state = TrainingState()
-    state.recent_returns.extend([value] * 2)
-    state.recent_variants.extend([""] * 2)
+def test_returns_have_digits_that_fit_them(value, shown):
     config = config_of(env="CartPole-v1", env_args={}, total_episodes=9, episodes_per_update=3)
+    state = state_of([value] * 2, [""] * 2)
     assert described_returns(config, state) == f"mean return {shown} of the last 2"
 
 
 def test_each_kind_counts_as_often_as_it_is_drawn():
     """Not as often as it happened to be."""
-    state, config = TrainingState(), config_of()
     one, two, three = RED_AGENTS
-    state.recent_returns.extend([-3.0, -3.0, -6.0, -6.0, *[0.0] * 8])
-    state.recent_variants.extend([one, one, two, two, *[three] * 8])
-    state.episodes, state.env_steps, state.episode_length = 120, 3600, 30.0
-    assert described_returns(config, state).startswith("mean return -3.0 (")
-    assert summarise(config, state)["return_mean_recent"] == -3
+    counts = {"episodes": 120, "env_steps": 3600, "episode_length": 30.0}
+    kinds = [one, one, two, two, *[three] * 8]
+    state = state_of([-3.0, -3.0, -6.0, -6.0, *[0.0] * 8], kinds, **counts)
+    assert described_returns(config_of(), state).startswith("mean return -3.0 (")
+    assert summarise(config_of(), state)["return_mean_recent"] == -3
 
 
 @pytest.mark.parametrize("learned", [True, False])
-def test_the_summary_is_of_the_agent_that_the_run_ended_with(learned: bool) -> None:
+def test_the_summary_is_of_the_agent_that_the_run_ended_with(learned):
     """290 episodes of 20 steps, then 10 of 500. A resumed run says the same."""
     config = config_of(env="CartPole-v1", env_args={}, total_episodes=300, episodes_per_update=10)
-    state = TrainingState(updates=30, episodes=300, env_steps=10_800, episode_length=500.0)
+    counts = {"updates": 30, "episodes": 300, "env_steps": 10_800, "episode_length": 500.0}
+    lengths = [20.0] * 290 + [500.0] * 10
+    state = state_of(lengths if learned else [-one for one in lengths], [""] * 300, **counts)
     state.wall_seconds = state.collect_seconds = state.worker_seconds = 1.0
     state.worker_seconds_collecting = 1.0
-    lengths = [20.0] * 290 + [500.0] * 10
-    state.recent_returns.extend(lengths if learned else [-one for one in lengths])
-    state.recent_variants.extend([""] * 300)
     for each in (state, TrainingState.from_dict(state.to_dict())):
         summary = summarise(config, each)
         assert abs(summary["return_mean_recent"]) == 500
@@ -177,8 +176,6 @@ def test_the_best_agent_is_chosen_by_means_over_kinds(tmp_path):
 
 
 def test_returns_of_one_kind():
-    state = TrainingState()
-    state.recent_returns.extend([-1.0, -2.0, -6.0])
-    state.recent_variants.extend(["", "", ""])
+    state = state_of([-1.0, -2.0, -6.0], ["", "", ""])
     assert state.recent_mean(RED_AGENTS) == (-3.0, pytest.approx(4.3027 * math.sqrt(7 / 3), 1e-4))
     assert state.recent_means() == {}

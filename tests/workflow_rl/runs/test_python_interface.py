@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 import threading
@@ -15,8 +14,8 @@ import pytest
 
 from tests import any_envs
 from tests.any_envs import TargetEnv
-from tests.tiny_runs import same_weights
-from tests.workflow_rl.runs.any_env_runs import ENVS, PPO, config_of, run
+from tests.tiny_runs import run, same_weights
+from tests.workflow_rl.runs.small_runs import ENVS, PPO, config_of
 from workflow_rl import api as interface
 from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.errors import ConfigError
@@ -36,22 +35,18 @@ def local_env() -> Callable[..., TargetEnv]:
     return lambda length: LocalEnv(length)
 
 
+def config(**changes: Any) -> TrainConfig:
+    fields = {"env": "mine", "env_args": {"length": 6}, "steps_per_update": 60, "device": "cpu"}
+    return TrainConfig("async", 4, **{**fields, "total_steps": 150, "settings": PPO, **changes})
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """By interface.train, from a thread, on environments of a local function."""
     path = tmp_path_factory.mktemp("interface") / "run"
-    config = TrainConfig(
-        *("async", 4),
-        env="mine",
-        env_args={"length": 6},
-        total_steps=150,
-        steps_per_update=60,
-        settings=PPO,
-        device="cpu",
-    )
     returned: list[Path] = []
     thread = threading.Thread(
-        target=lambda: returned.append(interface.train(config, path, env=local_env()))
+        target=lambda: returned.append(interface.train(config(), path, env=local_env()))
     )
     thread.start()
     thread.join(60)
@@ -59,7 +54,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_training_from_a_thread_on_a_local_function(trained: Path) -> None:
+def test_training_from_a_thread_on_a_local_function(trained):
     assert (trained / "learning_curve.png").exists()
     summary = json.loads((trained / "summary.json").read_text())
     assert summary["env"] == "mine"
@@ -69,16 +64,15 @@ def test_training_from_a_thread_on_a_local_function(trained: Path) -> None:
     assert lengths == {6}
 
 
-def test_a_loaded_agent_acts(trained: Path) -> None:
+def test_a_loaded_agent_acts(trained):
     env = local_env()(6)
     agent = interface.load_agent(trained, env=local_env())
     obs, _ = env.reset(seed=0)
     action = agent.act(obs)
     assert env.action_space.contains(action)
     np.testing.assert_array_equal(agent.act(obs), action)
-    sampling = interface.load_agent(
-        trained / "checkpoint.safetensors", greedy=False, env=local_env()
-    )
+    latest = trained / "checkpoint.safetensors"
+    sampling = interface.load_agent(latest, greedy=False, env=local_env())
 
     def sampled(seed: int) -> list[list[float]]:
         sampling.reset(seed)
@@ -90,10 +84,10 @@ def test_a_loaded_agent_acts(trained: Path) -> None:
 
 
 @pytest.mark.parametrize("env", ENVS)
-def test_a_loaded_agent_acts_in_every_kind_of_space(env: str, undisturbed: Any) -> None:
+def test_a_loaded_agent_acts_in_every_kind_of_space(env, undisturbed):
     path = undisturbed(env, "episodes")
     agent = interface.load_agent(path, greedy=False)
-    made: Any = read_config(path).environment.make_env()  # type: ignore[attr-defined]
+    made: Any = read_config(path).environment.make_env()
     obs, _ = made.reset(seed=0)
     for _ in range(2):
         action = agent.act(obs)
@@ -102,13 +96,9 @@ def test_a_loaded_agent_acts_in_every_kind_of_space(env: str, undisturbed: Any) 
 
 
 @pytest.mark.parametrize("greedy", [True, False])
-def test_an_evaluation_is_the_same_with_any_number_of_workers(trained: Path, greedy: bool) -> None:
-    one, three = (
-        interface.evaluate(
-            trained, episodes=7, env=local_env(), seed=2, greedy=greedy, n_workers=n_workers
-        )
-        for n_workers in (1, 3)
-    )
+def test_an_evaluation_is_the_same_with_any_number_of_workers(trained, greedy):
+    how = {"env": local_env(), "seed": 2, "greedy": greedy}
+    one, three = (interface.evaluate(trained, 7, n_workers=n, **how) for n in (1, 3))
     assert one.returns == three.returns
     assert len(set(one.returns)) == 7
     assert one.lengths == [6] * 7
@@ -117,7 +107,7 @@ def test_an_evaluation_is_the_same_with_any_number_of_workers(trained: Path, gre
     assert other_seed.returns != one.returns
 
 
-def test_an_evaluations_numbers_by_hand() -> None:
+def test_an_evaluations_numbers_by_hand():
     evaluation = interface.Evaluation("env", 0, [1.0, 2.0, 6.0], [3, 4, 5], 1.0)
     assert evaluation.mean == 3
     assert evaluation.std == pytest.approx(math.sqrt(7))
@@ -125,24 +115,17 @@ def test_an_evaluations_numbers_by_hand() -> None:
     assert math.isnan(interface.Evaluation("env", 0, [1.0], [3], 1.0).std)
 
 
-def test_the_interface_resumes_and_begins_with_another_agent(trained: Path, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"env_args": {"length": 6}, "steps_per_update": 60, "settings": PPO}
-    config = functools.partial(TrainConfig, "async", 4, env="mine", device="cpu", **settings)
-    path = interface.train(
-        config(total_steps=60), tmp_path / "run", env=local_env(), init_from=trained
-    )
-    interface.train(config(total_steps=150), path, env=local_env(), resume=True)
+def test_the_interface_resumes_and_begins_with_another_agent(trained, tmp_path):
+    first, path = config(total_steps=60), tmp_path / "run"
+    interface.train(first, path, env=local_env(), init_from=trained)
+    interface.train(config(), path, env=local_env(), resume=True)
     assert read_metrics(path)[-1]["env_steps"] >= 150
     assert not same_weights(path, trained)
-
-
-def test_a_resumed_run_begins_with_no_other_agent(trained: Path, tmp_path: Path) -> None:
-    config = TrainConfig("async", env="CartPole-v1", total_steps=200)
     with pytest.raises(ConfigError, match=r"init_from: .*does not go with resume.*own agent"):
-        interface.train(config, tmp_path / "run", resume=True, init_from=trained)
+        interface.train(config(), path, env=local_env(), resume=True, init_from=trained)
 
 
-def test_a_function_that_goes_wrong_in_every_worker(tmp_path: Path) -> None:
+def test_a_function_that_goes_wrong_in_every_worker(tmp_path):
     """The run ends, and says why."""
     run = tmp_path / "run"
 
@@ -151,27 +134,25 @@ def test_a_function_that_goes_wrong_in_every_worker(tmp_path: Path) -> None:
             raise OSError("no more licences")
         return TargetEnv()
 
-    config = TrainConfig(
-        "async", 2, total_steps=60, max_worker_failures=1, settings=PPO, device="cpu"
-    )
+    few = config(env_args={}, total_steps=60, max_worker_failures=1)
     with pytest.raises(TooManyFailuresError) as error:
-        interface.train(config, tmp_path / "run", env=make_env)
+        interface.train(few, run, env=make_env)
     assert "no more licences" in str(error.value) + str(error.value.__cause__)
-    assert load_checkpoint(tmp_path / "run" / "checkpoint.safetensors").training.updates == 0
+    assert load_checkpoint(run / "checkpoint.safetensors").training.updates == 0
 
 
-def test_the_registered_ids_of_these_tests_are_found_by_workers(tmp_path: Path) -> None:
+def test_the_registered_ids_of_these_tests_are_found_by_workers(tmp_path):
     assert "tests/Target-v0" in any_envs.gymnasium.registry
-    config = config_of("tests.any_envs:tests/Target-v0", env_args={"length": 4})
-    summary = run(tmp_path / "run", config)
+    of_id = config_of("tests.any_envs:tests/Target-v0", env_args={"length": 4})
+    summary = run(tmp_path / "run", of_id)
     assert summary["env_steps"] == 4 * summary["episodes"] >= 300
 
 
 @pytest.mark.parametrize("change", [{"seed": 9}, {"env_args": {"length": 3}}])
 def test_another_run_is_not_resumed(change, tmp_path):
-    config = TrainConfig("async", env="CartPole-v1", total_steps=200, steps_per_update=100)
-    path = interface.train(config, tmp_path / "run")
+    asked = TrainConfig("async", env="CartPole-v1", total_steps=200, steps_per_update=100)
+    path = interface.train(asked, tmp_path / "run")
     before = (path / "config.json").read_text()
     with pytest.raises(ConfigError, match="but the run to resume has"):
-        interface.train(config.changed(**change), path, resume=True)
+        interface.train(asked.changed(**change), path, resume=True)
     assert (path / "config.json").read_text() == before

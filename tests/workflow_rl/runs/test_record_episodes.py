@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tests.any_envs import PuzzleEnv
-from tests.tiny_runs import same_weights
-from tests.workflow_rl.runs.any_env_runs import PPO, config_of, run
+from tests.tiny_runs import run, same_weights
+from tests.workflow_rl.runs.small_runs import PPO, config_of
 from workflow_rl import TrainConfig, record, train
 from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.errors import ConfigError
@@ -22,14 +22,12 @@ from workflow_rl.teaching.episode_files import read_episodes
 LESSONS = {"teacher_episodes": 12, "teacher_epochs": 2}
 
 
-@pytest.fixture(scope="module")
-def puzzler(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("puzzler") / "run"
-    run(path, config_of("Puzzle"))
-    return path
+@pytest.fixture
+def puzzler(undisturbed: Any) -> Path:
+    return undisturbed("Puzzle")
 
 
-def test_a_copy_of_a_file_is_a_copy_of_the_live_teacher(puzzler: Path, tmp_path: Path) -> None:
+def test_a_copy_of_a_file_is_a_copy_of_the_live_teacher(puzzler, tmp_path):
     file = record(puzzler, tmp_path / "episodes.npz", 12, seed=3, n_workers=1)
     run(tmp_path / "live", config_of("Puzzle", teacher=str(puzzler), **LESSONS))
     run(tmp_path / "file", config_of("Puzzle", teacher=str(file), teacher_epochs=2))
@@ -37,9 +35,8 @@ def test_a_copy_of_a_file_is_a_copy_of_the_live_teacher(puzzler: Path, tmp_path:
     live, of_file = (
         json.loads((tmp_path / name / "teacher.json").read_text()) for name in ("live", "file")
     )
-    for told in (live, of_file):
-        del told["teacher"], told["sha256"]
-    assert {**live, "copy": None} == {**of_file, "copy": None}
+    other = dict.fromkeys(("teacher", "sha256", "copy"))
+    assert {**live, **other} == {**of_file, **other}
 
 
 CAGE2: dict[str, Any] = {
@@ -49,18 +46,11 @@ CAGE2: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("teacher", ["decoys", "champion"])
-def test_a_scripted_agent_and_a_policy_of_another_view_too(teacher: str, tmp_path: Path) -> None:
+def test_a_scripted_agent_and_a_policy_of_another_view_too(teacher, tmp_path):
     def weights(path: Path, **lessons: Any) -> Path:
-        config = TrainConfig(
-            *("async", 4),
-            env_args=CAGE2,
-            total_episodes=2,
-            episodes_per_update=2,
-            seed=7,
-            settings={"hidden_sizes": (8,), "epochs": 1},
-            **lessons,
-        )
-        return train(config, path)
+        fields = {"total_episodes": 2, "episodes_per_update": 2, "seed": 7, "env_args": CAGE2}
+        settings = {"hidden_sizes": (8,), "epochs": 1}
+        return train(TrainConfig("async", 4, settings=settings, **fields, **lessons), path)
 
     env = "workflow_rl/CAGE2-v0"
     file = record(teacher, tmp_path / "x.npz", 4, env=env, env_args=CAGE2, seed=7)
@@ -69,13 +59,13 @@ def test_a_scripted_agent_and_a_policy_of_another_view_too(teacher: str, tmp_pat
     assert same_weights(live, of_file)
 
 
-def test_a_file_does_not_depend_on_the_number_of_workers(puzzler: Path, tmp_path: Path) -> None:
+def test_a_file_does_not_depend_on_the_number_of_workers(puzzler, tmp_path):
     files = [record(puzzler, tmp_path / f"{n}.npz", 10, n_workers=n) for n in (1, 3)]
     assert files[0].read_bytes() == files[1].read_bytes()
     assert record(puzzler, tmp_path / "x", 10, seed=1).read_bytes() != files[0].read_bytes()
 
 
-def test_a_policy_plays_as_its_run_says(tmp_path: Path) -> None:
+def test_a_policy_plays_as_its_run_says(tmp_path):
     run(tmp_path / "greedy", config_of("Puzzle"))
     run(tmp_path / "drawn", config_of("Puzzle", play="sampled"))
     assert same_weights(tmp_path / "greedy", tmp_path / "drawn")
@@ -86,13 +76,11 @@ def test_a_policy_plays_as_its_run_says(tmp_path: Path) -> None:
     assert not np.array_equal(greedy, drawn)
 
 
-def test_a_file_tells_what_was_played(puzzler: Path, tmp_path: Path) -> None:
+def test_a_file_tells_what_was_played(puzzler, tmp_path):
     args = {"shortest": 4, "longest": 9}
     recorded = read_episodes(record(puzzler, tmp_path / "x.npz", 5, env_args=args, seed=2))
-    assert recorded.about == {
-        **{"agent": str(puzzler), "env": "tests.any_envs:PuzzleEnv", "seed": 2},
-        "env_args": args,
-    }
+    env = {"env": "tests.any_envs:PuzzleEnv", "env_args": args}
+    assert recorded.about == {"agent": str(puzzler), "seed": 2, **env}
     assert [one.episode for one in recorded.trajectories] == list(range(5))
     assert all(one.length >= 4 for one in recorded.trajectories)
 
@@ -105,7 +93,7 @@ def failing(obs: Any) -> None:
     raise ArithmeticError("no idea")
 
 
-def test_a_function_plays_and_is_copied(tmp_path: Path) -> None:
+def test_a_function_plays_and_is_copied(tmp_path):
     file = record(lamp, tmp_path / "x.npz", 200, env=PuzzleEnv)
     first, *_ = read_episodes(file).trajectories
     lamps = first.obs[:, -3]
@@ -115,11 +103,7 @@ def test_a_function_plays_and_is_copied(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "run" / "teacher.json").read_text())["agreement"] > 0.9
 
 
-def still(obs: Any) -> list[float]:
-    return [0.0]
-
-
-def test_who_cannot_be_recorded(puzzler: Path, tmp_path: Path) -> None:
+def test_who_cannot_be_recorded(puzzler, tmp_path):
     file = tmp_path / "x.npz"
     with pytest.raises(TooManyFailuresError, match="ArithmeticError: no idea"):
         record(failing, file, 2, env=PuzzleEnv)
@@ -135,21 +119,20 @@ def test_who_cannot_be_recorded(puzzler: Path, tmp_path: Path) -> None:
         record(file, tmp_path / "y.npz", 2)
 
 
-def test_a_file_of_another_opening_or_action_set_is_refused_naming_both(tmp_path: Path) -> None:
+def test_a_file_of_another_opening_or_action_set_is_refused_naming_both(tmp_path):
     args = {"simulator": "compiled", "max_steps": 5, "observation": "belief", "actions": "by-host"}
     env = "workflow_rl/CAGE2-v0"
     file = record("decoys", tmp_path / "x.npz", 2, env=env, env_args=args, n_workers=1)
     others = {"opening": ("DecoyTomcat User2",), "actions": "by-host-timed"}
     for name, other in others.items():
         config = TrainConfig("async", 1, env_args={**args, name: other}, teacher=str(file))
-        with pytest.raises(
-            ConfigError, match=rf"has {name} .*, and this run has \S*(Dec|by-host-t)"
-        ):
+        said = rf"has {name} .*, and this run has \S*(Dec|by-host-t)"
+        with pytest.raises(ConfigError, match=said):
             teacher_of(config)
 
 
 @pytest.mark.parametrize("kind", ["text", "length", "all names", "link", "pipe"])
-def test_no_other_file_is_replaced(kind: str, tmp_path: Path) -> None:
+def test_no_other_file_is_replaced(kind, tmp_path):
     path, names = tmp_path / "notes.npz", ["length"]
     if kind == "text":
         path.write_text("mine")
@@ -175,9 +158,7 @@ def test_no_other_file_is_replaced(kind: str, tmp_path: Path) -> None:
     ("env", "episodes", "said"),
     [("CartPole", 2, r"obs_dim 15, and this run has 4"), ("Puzzle", 1, "1 episode")],
 )
-def test_a_file_that_teaches_nothing_here(
-    env: str, episodes: int, said: str, tmp_path: Path
-) -> None:
+def test_a_file_that_teaches_nothing_here(env, episodes, said, tmp_path):
     file = record(lamp, tmp_path / "x.npz", episodes, env=PuzzleEnv)
     with pytest.raises(ConfigError, match=said):
         run(tmp_path / "run", config_of(env, teacher=str(file)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from workflow_rl.errors import ConfigError
@@ -24,7 +22,7 @@ BEFORE = CONFIG.to_dict()
         {"seed": 0, "learning_rate": 3e-3, "red_agent": "B_lineAgent", "hidden_sizes": (64, 64)},
     ],
 )
-def test_what_changes_no_weights_may_change(asked: dict[str, Any]) -> None:
+def test_what_changes_no_weights_may_change(asked):
     config = TrainConfig.from_dict({**BEFORE, **changes_on_resume(BEFORE, asked)})
     after = {name: config.flat()[name] for name in asked if name != "hidden_sizes"}
     assert after == {name: value for name, value in asked.items() if name != "hidden_sizes"}
@@ -43,13 +41,13 @@ def test_what_changes_no_weights_may_change(asked: dict[str, Any]) -> None:
         {"batch_size": 3},
     ],
 )
-def test_what_would_make_it_another_run_may_not(asked: dict[str, Any]) -> None:
+def test_what_would_make_it_another_run_may_not(asked):
     with pytest.raises(ConfigError) as caught:
         changes_on_resume(BEFORE, asked)
     assert caught.value.field_name in asked
 
 
-def test_unrolls_depend_on_the_number_of_envs() -> None:
+def test_unrolls_depend_on_the_number_of_envs():
     unrolls = CONFIG.changed(num_steps_per_env=10, episodes_per_update=None)
     assert "n_envs" in free_on_resume(BEFORE)
     assert "n_envs" not in free_on_resume(unrolls.to_dict())

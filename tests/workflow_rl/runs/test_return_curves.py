@@ -26,9 +26,7 @@ def rows(*means: float) -> list[dict[str, float]]:
     ]
 
 
-def test_runs_without_a_return_are_left_out_with_a_warning(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_runs_without_a_return_are_left_out_with_a_warning(caplog):
     runs = {"good": rows(1.0, 2.0), "early": [], "none ended": rows(math.nan)}
     assert list(with_returns(runs)) == ["good"]
     assert [record.args for record in caplog.records] == [("early",), ("none ended",)]
@@ -41,7 +39,7 @@ def test_runs_without_a_return_are_left_out_with_a_warning(
     assert on_one_axis([rows(1.0), rows(math.nan, 3.0)], "episodes")[0].size == 0
 
 
-def test_a_run_that_cuts_the_curve_of_its_group_is_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_that_cuts_the_curve_of_its_group_is_named(caplog):
     runs = {"long": rows(*[0.0] * 20), "short": rows(0.0, 0.0), "nearly": rows(*[0.0] * 19)}
     warn_of_short_runs(runs, [["long", "nearly"], ["short"]])
     assert not caplog.records
@@ -49,7 +47,7 @@ def test_a_run_that_cuts_the_curve_of_its_group_is_named(caplog: pytest.LogCaptu
     assert "where short does: after 20 episodes, of 200" in caplog.text
 
 
-def test_a_verdict_names_the_agents_on_both_sides() -> None:
+def test_a_verdict_names_the_agents_on_both_sides():
     known = {"champion": -12.4, "random": -725.4, "react": -517.5}
     assert verdict(-18.7, known) == "better than react (-517.5), not as good as champion (-12.4)"
     assert verdict(-800, known) == "worse than every known agent; the weakest is random (-725.4)"
@@ -57,7 +55,7 @@ def test_a_verdict_names_the_agents_on_both_sides() -> None:
     assert verdict(-10, {}) is None
 
 
-def test_an_agent_within_the_margin_is_about_as_good() -> None:
+def test_an_agent_within_the_margin_is_about_as_good():
     known = {"react": -517.5, "champion": -12.4}
     words = "about as good as react (-517.5), not as good as champion (-12.4)"
     assert verdict(-516.4, known, 30.0) == words
@@ -80,9 +78,7 @@ def test_an_agent_within_the_margin_is_about_as_good() -> None:
         (600, 100_000, 80.0, 60),  # Episodes that shrink: a tenth of the episodes are fewer.
     ],
 )
-def test_a_mean_return_is_over_a_tenth_of_the_run(
-    episodes: int, env_steps: int, length: float, expected: int
-) -> None:
+def test_a_mean_return_is_over_a_tenth_of_the_run(episodes, env_steps, length, expected):
     assert n_recent(episodes, env_steps, length) == expected
     row = {"episodes": episodes, "env_steps": env_steps, "return_mean": 0.0}
     assert window_of([{**row, "episode_length_mean": length}]) == expected
@@ -98,7 +94,7 @@ def test_a_mean_return_is_over_a_tenth_of_the_run(
         max_size=12,
     )
 )
-def test_the_last_mean_is_that_of_the_last_episodes(updates: list[tuple[int, int, float]]) -> None:
+def test_the_last_mean_is_that_of_the_last_episodes(updates):
     """Against the returns of the episodes one by one, in whole updates."""
     metrics: list[dict[str, float]] = []
     episodes, steps, returns = 0, 0, list[list[float]]()
@@ -117,6 +113,6 @@ def test_the_last_mean_is_that_of_the_last_episodes(updates: list[tuple[int, int
     assert running_mean(metrics)[-1] == pytest.approx(sum(chosen) / len(chosen), abs=1e-6)
 
 
-def test_rows_of_an_older_version_have_a_window() -> None:
+def test_rows_of_an_older_version_have_a_window():
     assert window_of([]) == 10
     assert window_of(rows(*[0.0] * 20)) == 20

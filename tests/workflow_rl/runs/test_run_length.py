@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,17 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.workflow_rl.runs.any_env_runs import PPO, config_of, run
-from workflow_rl import api as interface
+from tests.tiny_runs import run, stop_before
+from tests.workflow_rl.runs.small_runs import PPO, config_of
 from workflow_rl.collection.failures import StopRequested
-from workflow_rl.errors import ConfigError
-from workflow_rl.runs import loop
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import is_finished, read_metrics
 
 
-def test_rollouts_given_in_steps_have_about_so_many_from_the_second_on(tmp_path: Path) -> None:
+def test_rollouts_given_in_steps_have_about_so_many_from_the_second_on(tmp_path):
     config = config_of(steps_per_update=200, total_steps=1200)
     summary = run(tmp_path / "run", config)
     rows = read_metrics(tmp_path / "run")
@@ -36,9 +33,9 @@ def test_rollouts_given_in_steps_have_about_so_many_from_the_second_on(tmp_path:
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_long_episodes_do_not_make_updates_rare(mode: str, tmp_path: Path) -> None:
+def test_long_episodes_do_not_make_updates_rare(mode, tmp_path):
     """Eight episodes have 200 steps. Of a user's own number of episodes none is missing."""
-    long: dict[str, Any] = {"env": "Pendulum", "mode": mode, "steps_per_update": 60}
+    long: dict[str, Any] = {"what": "Pendulum", "mode": mode, "steps_per_update": 60}
     run(tmp_path / "run", config_of(**long, total_steps=400))
     steps = np.diff([0, *(row["env_steps"] for row in read_metrics(tmp_path / "run"))])
     assert steps.tolist() == [200, 50, 50, 50, 50]
@@ -48,9 +45,7 @@ def test_long_episodes_do_not_make_updates_rare(mode: str, tmp_path: Path) -> No
 
 
 @given(length=st.floats(1, 1e6), steps=st.integers(1, 10**6))
-def test_a_rollout_has_eight_episodes_or_about_the_steps_that_were_asked_for(
-    length: float, steps: int
-) -> None:
+def test_a_rollout_has_eight_episodes_or_about_the_steps_that_were_asked_for(length, steps):
     config = TrainConfig("async", env="CartPole-v1", steps_per_update=steps)
     episodes = config.episodes_of_rollout(length)
     if 8 * length <= 2 * steps:
@@ -59,13 +54,13 @@ def test_a_rollout_has_eight_episodes_or_about_the_steps_that_were_asked_for(
         assert episodes == 2 or abs(episodes * length - steps) <= 0.51 * length
 
 
-def test_a_run_of_another_version_keeps_its_number_of_episodes() -> None:
+def test_a_run_of_another_version_keeps_its_number_of_episodes():
     saved = TrainConfig("async", env="CartPole-v1").to_dict() | {"min_episodes_per_update": 8}
     assert TrainConfig.from_dict(saved).episodes_of_rollout(1000) == 8
     assert TrainConfig("async").to_dict()["min_episodes_per_update"] == 8
 
 
-def test_the_end_of_a_run_in_steps_is_that_of_its_learning_rate(undisturbed: Any) -> None:
+def test_the_end_of_a_run_in_steps_is_that_of_its_learning_rate(undisturbed):
     rows = read_metrics(undisturbed("Puzzle", "episodes"))
     before = [0, *(row["env_steps"] for row in rows[:-1])]
     expected = [PPO.learning_rate * (1 - steps / 300) for steps in before]
@@ -81,7 +76,7 @@ def test_the_end_of_a_run_in_steps_is_that_of_its_learning_rate(undisturbed: Any
         ("lagged", "total_episodes"),
     ],
 )
-def test_a_finished_run_goes_on_past_its_end(kind: str, unit: str, tmp_path: Path) -> None:
+def test_a_finished_run_goes_on_past_its_end(kind, unit, tmp_path):
     ends = {"total_steps": None, "total_episodes": None}
     first, second = (60, 90) if unit == "total_episodes" else (200, 400)
     run(tmp_path / "run", config_of(kind=kind, **{**ends, unit: first}))
@@ -96,33 +91,14 @@ def test_a_finished_run_goes_on_past_its_end(kind: str, unit: str, tmp_path: Pat
     assert math.isfinite(rows[-1]["policy_loss"])
 
 
-def test_a_run_has_one_end() -> None:
-    with pytest.raises(ConfigError, match="does not go with total_episodes") as error:
-        TrainConfig("async", env="CartPole-v1", total_steps=5, total_episodes=5)
-    assert error.value.field_name == "total_steps"
-
-
 def test_an_extended_run_that_was_stopped_goes_on(tmp_path):
     """Its summary is of the shorter run; nothing may take it for finished."""
-    config = TrainConfig("async", env="CartPole-v1", total_steps=300, steps_per_update=100)
-    path = interface.train(config, tmp_path / "run")
-    longer = config.changed(total_steps=3000)
+    path = tmp_path / "run"
+    run(path, config_of("CartPole"))
     assert (path / "summary.json").exists()
-
-    class Stopping:
-        def __init__(self, collector):
-            self.collector, self.start_unrolls = collector, collector.start_unrolls
-
-        def collect(self, *arguments):
-            raise StopRequested(2)
-
+    longer = config_of("CartPole", total_steps=3000)
     with pytest.raises(StopRequested):
-        loop.train_policy(
-            longer,
-            path,
-            load_checkpoint(path / "checkpoint.safetensors"),
-            collector_of=lambda pool, config: Stopping(loop.make_collector(pool, config)),
-        )
+        run(path, longer, stop_before(0))
     assert not is_finished(path)
-    interface.train(longer, path, resume=True)
+    run(path, longer)
     assert load_checkpoint(path / "checkpoint.safetensors").training.env_steps >= 3000

@@ -9,7 +9,7 @@ from workflow_rl.reporting.learning_curve import learning_curve_figure
 from workflow_rl.runs.return_curves import groups_of
 
 
-def test_runs_that_differ_in_seed_and_workers_are_one_group() -> None:
+def test_runs_that_differ_in_seed_and_workers_are_one_group():
     configs = [
         {"lr": 1, "seed": 0, "n_workers": 2},
         {"lr": 2, "seed": 0, "n_workers": 2},
@@ -19,7 +19,7 @@ def test_runs_that_differ_in_seed_and_workers_are_one_group() -> None:
     assert groups_of(names, configs) == {"a/ (2 seeds)": [0, 2], "b": [1]}
 
 
-def test_runs_of_one_seed_compare_something_else() -> None:
+def test_runs_of_one_seed_compare_something_else():
     """Such as a number of workers, or a start from another run's agent."""
     names = ["w1-s0", "w2-s0", "w1-s1", "w2-s1"]
     configs = [{"lr": 1, "seed": n // 2, "n_workers": 1 + n % 2} for n in range(4)]
@@ -30,15 +30,11 @@ def test_runs_of_one_seed_compare_something_else() -> None:
     assert groups_of(["cold", "warm"], warm) == {"cold": [0], "warm": [1]}
 
 
-def test_a_group_is_drawn_as_its_mean_with_a_band() -> None:
+def test_a_group_is_drawn_as_its_mean_with_a_band():
     def run(level: float) -> list[dict[str, float]]:
-        return [
-            {
-                **{"episodes": 300 * n, "env_steps": 3000 * n, "wall_seconds": float(n)},
-                "return_mean": level,
-            }
-            for n in (1, 2, 3)
-        ]
+        counts = {"episodes": 300, "env_steps": 3000, "wall_seconds": 1.0}
+        rows = [{name: n * one for name, one in counts.items()} for n in (1, 2, 3)]
+        return [{**row, "return_mean": level} for row in rows]
 
     runs = {"seed-0": run(1.0), "seed-1": run(3.0), "other": run(7.0)}
     groups = {"two": ["seed-0", "seed-1"], "other": ["other"]}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests import tiny_runs
-from tests.tiny_runs import same_weights
+from tests.tiny_runs import same_weights, stop_before
 from tests.workflow_rl.studies.population_runs import configs_of, run, slow
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.runs.folder import read_metrics, runs_in
@@ -87,12 +87,8 @@ def test_the_workers_collect_for_one_while_another_learns(tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("stop_at", [0, slow(1), 5, slow(9), 17])
 def test_stopped_anywhere_and_resumed_it_ends_alike(stop_at, alone, tmp_path):
-    def stop(pool: Any, policy: Any, count: int) -> None:
-        if count == stop_at:
-            pool.stop_signal = 15
-
     with pytest.raises(StopRequested):
-        run(tmp_path / "run", configs_of(3), before=stop)
+        run(tmp_path / "run", configs_of(3), before=stop_before(stop_at))
     run(tmp_path / "run", configs_of(3, n_workers=1))
     for path, folder in zip(alone, runs_in(tmp_path / "run"), strict=True):
         assert same_weights(path, folder)

@@ -17,14 +17,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
+from tests.cli import output_of
 from tests.strangers.watch import HOSTILE_MODULE, TINY, watched
 from workflow_rl import TrainConfig, evaluate, load_agent, train
 from workflow_rl.agents.policies.networks import NETWORKS
-from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.policy_file import save_policy
-from workflow_rl.commands.main import main
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.checkpoint import load_checkpoint
@@ -54,28 +52,45 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sys.modules.pop(ENV, None)
 
 
+LATEST = "mine/checkpoint.safetensors"
+EVALUATE = ("evaluate", "mine", "--episodes", "1", "--quiet")
+SHORT = (*TINY, "--total-steps", "64", "--steps-per-update", "32")
+RESUME = ("train-async", "--resume", "mine", "--total-steps", "96", "--quiet")
+TYPED = ("--env", f"{ENV}:make", "--env-arg", "length=4")
+
+
 def trained(*more: str) -> None:
-    options = ["--env", f"{ENV}:make", "--total-steps", "64", "--steps-per-update", "32"]
-    result = CliRunner().invoke(main, ["train-async", *TINY, *options, *more, "--run-dir", "mine"])
-    assert result.exit_code == 0, result.output
+    output_of("train-async", *SHORT, "--env", f"{ENV}:make", *more, "--run-dir", "mine")
     Path("made").unlink()
+
+
+def edited(file: str = LATEST, **changes: Any) -> dict[str, Any]:
+    """Change the config in a checkpoint, as a stranger can, and return all that is in it."""
+    content = read_values(Path(file))
+    content["config"] |= changes
+    write_values(Path(file), content)
+    return content
 
 
 def another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(Path("state-of-another").absolute()))
 
 
-EVALUATE = ["evaluate", "mine", "--episodes", "1", "--quiet"]
+@pytest.fixture
+def stranger(tmp_path, monkeypatch):
+    """Call to train, and to go with the run to a folder of a stranger."""
+
+    def go():
+        trained()
+        (tmp_path / "stranger").mkdir()
+        shutil.copytree("mine", "stranger/mine")
+        sys.modules.pop(ENV, None)
+        monkeypatch.chdir(tmp_path / "stranger")
+
+    return go
 
 
-def test_the_users_own_runs_open_without_a_word() -> None:
-    trained("--env-arg", "length=4")
-    result = CliRunner().invoke(main, EVALUATE)
-    assert result.exit_code == 0, result.output
-    assert Path("made").exists()
-
-
-def test_the_users_own_network_opens_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_own_network_opens_without_a_word(monkeypatch):
     source = (
         "from torch import nn\n"
         "class Net(nn.Module):\n"
@@ -92,108 +107,77 @@ def test_the_users_own_network_opens_without_a_word(monkeypatch: pytest.MonkeyPa
         sys.modules.pop("own_network_of_the_user", None)
         NETWORKS.pop(name, None)
 
-    options = ["--env", "CartPole-v1", "--total-steps", "64", "--steps-per-update", "32"]
-    trained = [*TINY, *options, "--network", name, "--run-dir", "mine"]
-    result = CliRunner().invoke(main, ["train-async", *trained])
-    assert result.exit_code == 0, result.output
-    assert "--trust" not in result.output
+    train = ("train-async", *SHORT, "--env", "CartPole-v1", "--network", name)
+    assert "--trust" not in output_of(*train, "--run-dir", "mine")
     forget()
-    assert CliRunner().invoke(main, EVALUATE).exit_code == 0
+    output_of(*EVALUATE)
 
     forget()  # Another argument is not the user's.
-    content = read_values(Path("mine/checkpoint.safetensors"))
-    content["config"]["settings"]["network_args"] = {"file": "../another"}
-    write_values(Path("mine/checkpoint.safetensors"), content)
-    result = CliRunner().invoke(main, ["evaluate", "mine/checkpoint.safetensors", "--quiet"])
-    assert result.exit_code == 2
-    assert f"only the file names the network {name}" in result.output
-    assert "network_args={'file': '../another'}, which may name a file" in result.output
+    settings = read_values(Path(LATEST))["config"]["settings"]
+    edited(settings={**settings, "network_args": {"file": "../another"}})
+    said = output_of("evaluate", LATEST, "--quiet", code=2)
+    assert f"only the file names the network {name}" in said
+    assert "network_args={'file': '../another'}, which may name a file" in said
 
     # Nor is that argument if the user names the class again.
-    begin = [*TINY, *options, "--network", name, "--init-from", "mine/checkpoint.safetensors"]
-    result = CliRunner().invoke(main, ["train-async", *begin, "--run-dir", "begun"])
-    assert result.exit_code == 2, result.output
-    assert "which may name a file" in result.output
+    said = output_of(*train, "--init-from", LATEST, "--run-dir", "begun", code=2)
+    assert "which may name a file" in said
 
     forget()
     another(monkeypatch)
-    assert CliRunner().invoke(main, EVALUATE).exit_code == 2
+    output_of(*EVALUATE, code=2)
     assert "own_network_of_the_user" not in sys.modules
-    assert CliRunner().invoke(main, [*EVALUATE, "--trust"]).exit_code == 0
+    output_of(*EVALUATE, "--trust")
     forget()
-    assert CliRunner().invoke(main, EVALUATE).exit_code == 0
+    output_of(*EVALUATE)
     forget()
 
 
-def test_another_user_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    trained()
+def test_another_user_is_asked_once(monkeypatch):
+    trained("--env-arg", "length=4")
+    output_of(*EVALUATE)
+    Path("made").unlink()
     another(monkeypatch)
-    assert CliRunner().invoke(main, EVALUATE).exit_code == 2
+    output_of(*EVALUATE, code=2)
     assert not Path("made").exists()
-    assert CliRunner().invoke(main, [*EVALUATE, "--trust"]).exit_code == 0
-    assert CliRunner().invoke(main, EVALUATE).exit_code == 0
+    output_of(*EVALUATE, "--trust")
+    output_of(*EVALUATE)
 
 
-def test_other_arguments_are_another_environment() -> None:
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"env_args": {"length": 5}}, "--trust"),
+        ({"env": "__main__:make"}, "give the function as env"),
+    ],
+)
+def test_what_the_user_has_not_written_is_asked_for(changes, said):
     trained()
-    content = read_values(Path("mine/checkpoint.safetensors"))
-    content["config"]["env_args"] = {"length": 5}
-    write_values(Path("mine/checkpoint.safetensors"), content)
-    result = CliRunner().invoke(main, ["evaluate", "mine/checkpoint.safetensors", "--quiet"])
-    assert result.exit_code == 2
-    assert "--trust" in result.output
+    edited(**changes)
+    assert said in output_of("evaluate", LATEST, "--quiet", code=2)
 
 
-def test_a_module_of_the_same_name_elsewhere_is_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A stranger's folder can hold a module that is called as the user's own is."""
-    trained()
-    stranger = tmp_path / "stranger"
-    stranger.mkdir()
-    shutil.copytree("mine", stranger / "mine")
-    (stranger / f"{ENV}.py").write_text(HOSTILE_MODULE)
-    sys.modules.pop(ENV, None)
-    monkeypatch.chdir(stranger)
+@pytest.mark.parametrize("kind", ["another module", "link"])
+def test_a_module_of_the_same_name_elsewhere_is_another(kind, stranger, tmp_path):
+    """Also a link to the user's own: what lies beside the link would be imported with it."""
+    stranger()
+    if kind == "link":
+        Path(f"{ENV}.py").symlink_to(tmp_path / f"{ENV}.py")
+    else:
+        Path(f"{ENV}.py").write_text(HOSTILE_MODULE)
     with watched():
-        result = CliRunner().invoke(main, EVALUATE)
-    assert result.exit_code == 2
-    assert "--trust" in result.output
+        assert "--trust" in output_of(*EVALUATE, code=2)
 
 
-def test_a_link_to_the_users_module_is_another_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What lies beside a link would be imported with the module."""
-    trained()
-    stranger = tmp_path / "stranger"
-    stranger.mkdir()
-    shutil.copytree("mine", stranger / "mine")
-    (stranger / f"{ENV}.py").symlink_to(tmp_path / f"{ENV}.py")
-    sys.modules.pop(ENV, None)
-    monkeypatch.chdir(stranger)
-    result = CliRunner().invoke(main, EVALUATE)
-    assert result.exit_code == 2, result.output
-    assert "--trust" in result.output
-
-
-def test_a_trusted_module_imports_nothing_of_the_current_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trusted_module_imports_nothing_of_the_current_folder(stranger):
     """Where the module is installed, and the stranger's folder has one that it needs."""
     Path(f"{ENV}.py").write_text("import canary_beside\n" + SOURCE)
     Path("canary_beside.py").write_text("")
-    trained()
-    stranger = tmp_path / "stranger"
-    stranger.mkdir()
-    shutil.copytree("mine", stranger / "mine")
-    (stranger / "canary_beside.py").write_text("raise SystemExit('imported')")
-    for module in (ENV, "canary_beside"):
-        sys.modules.pop(module, None)
-    monkeypatch.chdir(stranger)
-    result = CliRunner().invoke(main, EVALUATE)
+    stranger()
+    Path("canary_beside.py").write_text("raise SystemExit('imported')")
     sys.modules.pop("canary_beside", None)
-    assert result.exit_code == 0, result.output
+    output_of(*EVALUATE)
+    sys.modules.pop("canary_beside", None)
 
 
 MIXTURE = ",".join(f"/agents/{n}.npz=1" for n in range(100)) + ",name_in_text:Red=1"
@@ -215,8 +199,8 @@ MIXTURE = ",".join(f"/agents/{n}.npz=1" for n in range(100)) + ",name_in_text:Re
     ],
 )
 def test_the_place_of_each_module_is_signed_whatever_the_module_is_called(
-    module: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    module, text, tmp_path, monkeypatch
+):
     """Python imports also modules that no program could spell."""
     stranger = tmp_path / "stranger"
     stranger.mkdir()
@@ -237,9 +221,7 @@ def test_a_file_that_names_a_million_modules_is_refused_at_once() -> None:
     assert SIGNATURE not in signed(many)
 
 
-def test_a_relative_name_of_a_file_is_of_one_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_name_of_a_file_is_of_one_folder(tmp_path, monkeypatch):
     """An argument may name a file, which in a stranger's folder is the stranger's."""
     names = signed({"env": f"{ENV}:make", "env_args": {"path": "./levels.txt"}})
     whole = signed({"env": f"{ENV}:make", "env_args": {"path": "/levels.txt"}})
@@ -251,9 +233,7 @@ def test_a_relative_name_of_a_file_is_of_one_folder(
     assert not made_here(names)
 
 
-def test_a_relative_folder_of_state_is_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_folder_of_state_is_not_used(tmp_path, monkeypatch):
     """A stranger's folder may hold one of the same name."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_STATE_HOME", "state")
@@ -263,9 +243,7 @@ def test_a_relative_folder_of_state_is_not_used(
     assert key.stat().st_mode & 0o777 == 0o600
 
 
-def test_modules_that_another_finder_finds_are_known_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_modules_that_another_finder_finds_are_known_again(tmp_path, monkeypatch):
     """As pip leaves one for packages that are installed where they are developed."""
     source = tmp_path / "source"
     source.mkdir()
@@ -283,81 +261,63 @@ def test_modules_that_another_finder_finds_are_known_again(
     assert not made_here(names)
 
 
-def test_arguments_that_python_takes_for_equal_are_not_what_was_typed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_arguments_that_python_takes_for_equal_are_not_what_was_typed(monkeypatch):
     trained("--env-arg", "length=4")
-    content = read_values(Path("mine/checkpoint.safetensors"))
-    content["config"]["env_args"] = {"length": 4.0}
-    write_values(Path("mine/checkpoint.safetensors"), content)
+    edited(env_args={"length": 4.0})
     another(monkeypatch)
-    resume = ["train-async", "--resume", "mine", "--total-steps", "96", "--dry-run", "--quiet"]
-    typed = ["--env", f"{ENV}:make", "--env-arg", "length=4"]
-    assert CliRunner().invoke(main, [*resume, *typed]).exit_code == 2
+    output_of(*RESUME, *TYPED, "--dry-run", code=2)
     assert not Path("made").exists()
 
 
-def test_a_resumed_run_whose_environment_is_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_whose_environment_is_typed(monkeypatch):
     trained("--env-arg", "length=4")
     another(monkeypatch)
-    resume = ["train-async", "--resume", "mine", "--total-steps", "96", "--quiet"]
-    assert CliRunner().invoke(main, resume).exit_code == 2
-    assert CliRunner().invoke(main, [*resume, "--env", f"{ENV}:make"]).exit_code == 2
+    output_of(*RESUME, code=2)
+    output_of(*RESUME, *TYPED[:2], code=2)
     assert not Path("made").exists()
-    typed = ["--env", f"{ENV}:make", "--env-arg", "length=4"]
-    assert CliRunner().invoke(main, [*resume, *typed]).exit_code == 0
+    output_of(*RESUME, *TYPED)
 
 
-def test_a_module_that_is_not_here_is_named_with_its_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trained()
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.delitem(sys.modules, ENV, raising=False)
+def test_a_module_that_is_not_here_is_named_with_its_remedy(stranger, tmp_path, monkeypatch):
+    stranger()
     monkeypatch.setattr(sys, "path", [one for one in sys.path if one != str(tmp_path)])
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    result = CliRunner().invoke(main, ["evaluate", str(tmp_path / "mine"), "--quiet"])
-    assert result.exit_code == 2
-    assert f"no module {ENV} is found from here" in result.output
+    assert f"no module {ENV} is found from here" in output_of(*EVALUATE, code=2)
 
 
-def test_the_question_names_the_module_that_the_packages_own_environment_would_import() -> None:
-    args = {"env": f"{ENV}:make", "side": "first"}
-    one_side = "workflow_rl.environments.one_team_of_two:OneSide"
-    asked = rf"{ENV}:make, which would run .*{ENV}\.py: "
+@pytest.mark.parametrize(
+    ("env", "args", "asked"),
+    [
+        (
+            "workflow_rl.environments.one_team_of_two:OneSide",
+            {"env": f"{ENV}:make", "side": "first"},
+            rf"{ENV}:make, which would run .*{ENV}\.py: ",
+        ),
+        ("CartPole-v1", {"./levels": 1}, "--trust"),
+    ],
+    ids=["module that the package's own environment would import", "name of an argument"],
+)
+def test_the_question_names(env, args, asked):
     with pytest.raises(ConfigError, match=asked):
-        GymnasiumEnvironment(one_side, args, named_by_file=True).require_named()
+        GymnasiumEnvironment(env, args, named_by_file=True).require_named()
 
 
-def test_the_name_of_an_argument_is_data_too() -> None:
-    environment = GymnasiumEnvironment("CartPole-v1", {"./levels": 1}, named_by_file=True)
-    with pytest.raises(ConfigError, match="--trust"):
-        environment.require_named()
-
-
-def test_a_function_of_a_script_is_asked_for() -> None:
-    trained()
-    content = read_values(Path("mine/checkpoint.safetensors"))
-    content["config"]["env"] = "__main__:make"
-    write_values(Path("mine/checkpoint.safetensors"), content)
-    result = CliRunner().invoke(main, ["evaluate", "mine/checkpoint.safetensors", "--quiet"])
-    assert result.exit_code == 2
-    assert "give the function as env" in result.output
-
-
-def test_from_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_python(monkeypatch):
     trained()
     assert evaluate("mine", episodes=1).returns
     another(monkeypatch)
-    for opened in (load_agent, lambda path: evaluate(path, episodes=1)):
-        with pytest.raises(UserError, match="trust=True"):
-            opened("mine")  # type: ignore[operator]
+    config = read_config(Path("mine"))
+    for error, opened in (
+        (UserError, lambda: load_agent("mine")),
+        (UserError, lambda: evaluate("mine", episodes=1)),
+        (ConfigError, lambda: train(config, "again")),
+    ):
+        with pytest.raises(error, match="trust=True"):
+            opened()
+    train(config, "again", trust=True)
     load_agent("mine", trust=True)
 
 
-def test_a_function_of_the_user_gets_no_argument_that_only_a_file_names(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_function_of_the_user_gets_no_argument_that_only_a_file_names(monkeypatch):
     trained()
     another(monkeypatch)
     given: list[Any] = []
@@ -367,18 +327,17 @@ def test_a_function_of_the_user_gets_no_argument_that_only_a_file_names(
         return gymnasium.make("CartPole-v1", max_episode_steps=5)
 
     evaluate("mine", episodes=1, env=make)
-    content = read_values(Path("mine/checkpoint.safetensors"))
-    content["config"]["env_args"] = {"length": "../levels"}
-    write_values(Path("mine/checkpoint.safetensors"), content)
-    for opened in (load_agent, lambda path, env: evaluate(path, episodes=1, env=env)):
-        with pytest.raises(UserError, match=r"its argument length='\.\./levels'"):
-            opened("mine/checkpoint.safetensors", env=make)  # type: ignore[operator]
-    config = TrainConfig.from_dict(content["config"])
-    with pytest.raises(ConfigError, match=r"its argument length='\.\./levels'"):
-        train(config, "again", env=make)
+    config = TrainConfig.from_dict(edited(env_args={"length": "../levels"})["config"])
+    for error, opened in (
+        (UserError, lambda: load_agent(LATEST, env=make)),
+        (UserError, lambda: evaluate(LATEST, episodes=1, env=make)),
+        (ConfigError, lambda: train(config, "again", env=make)),
+    ):
+        with pytest.raises(error, match=r"its argument length='\.\./levels'"):
+            opened()
     assert "../levels" not in given
     train(config.changed(env_args={"length": "4"}), "again", env=make)
-    load_agent("mine/checkpoint.safetensors", env=make, trust=True)
+    load_agent(LATEST, env=make, trust=True)
 
 
 def test_a_teacher_that_only_a_file_names_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -406,34 +365,19 @@ def test_auto_in_a_strangers_file_joins_no_cluster() -> None:
     TrainConfig.to_train(config.to_dict(), names_cluster=True)
 
 
-def test_trust_signs_each_file_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not only the first of several with one config."""
-    trained()
-    another(monkeypatch)
-    assert CliRunner().invoke(main, [*EVALUATE, "--trust"]).exit_code == 0
-    monkeypatch.setattr("workflow_rl.runs.signature._accepted", set())
-    assert made_here(json.loads(Path("mine/config.json").read_text()))
-    for file in Path("mine").glob("*.safetensors"):
-        assert made_here(read_values(file)["config"]), file
-
-
-def test_trust_signs_nothing_that_only_a_default_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder in the current one may be called as a default is."""
+def test_trust_signs_each_file_of_a_run_and_nothing_that_only_a_default_names(monkeypatch):
+    """Not only the first of several with one config. A folder in the current one may be called as
+    a default is."""
     trained()
     shutil.copytree("mine", "compiled")
     another(monkeypatch)
     before = Path("compiled/checkpoint.safetensors").read_bytes()
-    assert CliRunner().invoke(main, [*EVALUATE, "--trust"]).exit_code == 0
+    output_of(*EVALUATE, "--trust")
+    monkeypatch.setattr("workflow_rl.runs.signature._accepted", set())
+    assert made_here(json.loads(Path("mine/config.json").read_text()))
+    for file in Path("mine").glob("*.safetensors"):
+        assert made_here(read_values(file)["config"]), file
     assert Path("compiled/checkpoint.safetensors").read_bytes() == before
-
-
-def test_a_config_from_a_file_is_trained_from_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    trained()
-    another(monkeypatch)
-    config = read_config(Path("mine"))
-    with pytest.raises(ConfigError, match="trust=True"):
-        train(config, "again")
-    train(config, "again", trust=True)
 
 
 def test_a_config_from_a_file_makes_nothing() -> None:
@@ -447,40 +391,34 @@ def test_a_config_from_a_file_makes_nothing() -> None:
         again.environment.spaces()
 
 
-def test_the_key_is_kept_also_without_a_home(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("XDG_STATE_HOME")
+def without_a_home(monkeypatch: pytest.MonkeyPatch, temporary: Path) -> None:
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.setenv("HOME", "/dev/null")
-    (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+
+
+def test_the_key_is_kept_also_without_a_home(tmp_path, monkeypatch):
+    for name in ("temporary", "another"):
+        (tmp_path / name).mkdir()
+    without_a_home(monkeypatch, tmp_path / "temporary")
     names = signed({"env": f"{ENV}:make"})
     assert made_here(names)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "state-of-another"))
-    (tmp_path / "state-of-another").mkdir()
+    without_a_home(monkeypatch, tmp_path / "another")
     assert not made_here(names)
 
 
-def test_the_current_folder_is_no_place_for_a_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_current_folder_is_no_place_for_a_key(tmp_path, monkeypatch):
     """Python takes it for temporary files if no other can be written. It may be a stranger's."""
     stranger = tmp_path / f"workflow_rl-{os.getuid()}"
     stranger.mkdir(mode=0o700)
     (stranger / "key").write_bytes(bytes(32))
     (stranger / "key").chmod(0o600)
-    monkeypatch.delenv("XDG_STATE_HOME")
-    monkeypatch.setenv("HOME", "/dev/null")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    without_a_home(monkeypatch, tmp_path)
     assert SIGNATURE not in signed({"env": f"{ENV}:make"})
 
 
-def test_without_a_place_for_a_key_this_process_knows_its_own_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("XDG_STATE_HOME")
-    monkeypatch.setenv("HOME", "/dev/null")
-    monkeypatch.setattr(tempfile, "tempdir", "/dev/null")
+def test_without_a_place_for_a_key_this_process_knows_its_own_files(monkeypatch):
+    without_a_home(monkeypatch, Path("/dev/null"))
     names = signed({"env": f"{ENV}:make", "number": 7})
     assert SIGNATURE not in names
     assert made_here(names)
@@ -494,9 +432,7 @@ def test_a_key_that_others_may_read_signs_nothing(tmp_path: Path) -> None:
     assert not made_here(names)
 
 
-def test_a_key_that_could_be_guessed_signs_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_that_could_be_guessed_signs_nothing(tmp_path, monkeypatch):
     """HMAC takes a key without any byte."""
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
@@ -510,7 +446,7 @@ def test_a_key_that_could_be_guessed_signs_nothing(
         assert not made_here(names)
 
 
-def test_of_many_processes_that_begin_together_one_makes_the_key(tmp_path: Path) -> None:
+def test_of_many_processes_that_begin_together_one_makes_the_key():
     program = (
         "from workflow_rl.runs.signature import signed\n"
         "print(signed({'env': 'CartPole-v1'})['signature'])\n"
@@ -526,9 +462,7 @@ def test_of_many_processes_that_begin_together_one_makes_the_key(tmp_path: Path)
 @pytest.mark.parametrize(
     "forged", [None, "", 7, "0" * 64, ["a"], "\ud800", "another's", "another key's"]
 )
-def test_signatures_that_do_not_fit_are_refused(
-    forged: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_signatures_that_do_not_fit_are_refused(forged, monkeypatch):
     names = signed({"env": f"{ENV}:make", "env_args": {"length": 3}})
     other = signed({"env": f"{ENV}:make", "env_args": {"length": 4}})
     if forged == "another's":
@@ -549,30 +483,29 @@ def test_what_a_command_changes_is_signed_if_it_was_the_users() -> None:
     assert not made_here({**names, "play": "sampled"})
 
 
-def test_a_moved_run_is_the_users_own_and_so_is_an_edited_environment(tmp_path: Path) -> None:
+def test_a_moved_run_is_the_users_own_and_so_is_an_edited_environment():
     trained("--env-arg", "length=4")
     Path("mine").rename("moved")
     Path(f"{ENV}.py").write_text(SOURCE + "# a note\n")
-    evaluate = ["evaluate", "moved", "--episodes", "1", "--quiet"]
-    assert CliRunner().invoke(main, evaluate).exit_code == 0
+    output_of("evaluate", "moved", *EVALUATE[2:])
 
 
-def test_an_exported_agent_is_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exported_agent_is_the_users_own(monkeypatch):
     trained()
-    export = ["export", "mine", "--format", "npz", "--output"]
-    assert CliRunner().invoke(main, [*export, "agent.npz"]).exit_code == 0
-    evaluate = ["evaluate", "agent.npz", "--episodes", "1", "--quiet"]
-    assert CliRunner().invoke(main, evaluate).exit_code == 0
+    export = ("export", "mine", "--format", "npz", "--output")
+    output_of(*export, "agent.npz")
+    evaluate = ("evaluate", "agent.npz", *EVALUATE[2:])
+    output_of(*evaluate)
     another(monkeypatch)
-    assert CliRunner().invoke(main, evaluate).exit_code == 2
+    output_of(*evaluate, code=2)
     # To export what a stranger gave does not make it the user's own.
-    assert CliRunner().invoke(main, [*export, "again.npz"]).exit_code == 0
-    assert CliRunner().invoke(main, ["evaluate", "again.npz", "--quiet"]).exit_code == 2
-    assert CliRunner().invoke(main, [*evaluate, "--trust"]).exit_code == 0
-    assert CliRunner().invoke(main, evaluate).exit_code == 0
+    output_of(*export, "again.npz")
+    output_of("evaluate", "again.npz", "--quiet", code=2)
+    output_of(*evaluate, "--trust")
+    output_of(*evaluate)
 
 
-def test_a_read_only_file_is_trusted_for_one_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_file_is_trusted_for_one_command(monkeypatch):
     trained()
     another(monkeypatch)
 
@@ -581,12 +514,12 @@ def test_a_read_only_file_is_trusted_for_one_command(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("workflow_rl.runs.trust.save_checkpoint", refuse)
     monkeypatch.setattr("workflow_rl.runs.trust.write_json", refuse)
-    before = Path("mine/checkpoint.safetensors").read_bytes()
-    assert CliRunner().invoke(main, [*EVALUATE, "--trust"]).exit_code == 0
-    assert Path("mine/checkpoint.safetensors").read_bytes() == before
+    before = Path(LATEST).read_bytes()
+    output_of(*EVALUATE, "--trust")
+    assert Path(LATEST).read_bytes() == before
 
 
-def test_a_batch_in_a_checkpoint_gives_a_class_nothing_that_the_config_does_not_name() -> None:
+def test_a_batch_in_a_checkpoint_gives_a_class_nothing_that_the_config_does_not_name():
     """Of a checkpoint, the config alone is signed."""
     options = ["--network", "tests.own_networks:OfFile", "--network-arg", "file=../mine"]
     trained(*options, "--async-rl", "--keep-every", "1")
@@ -601,15 +534,14 @@ def test_a_batch_in_a_checkpoint_gives_a_class_nothing_that_the_config_does_not_
     # Nor a config that nobody has signed.
     del content["config"][SIGNATURE]
     content["config"]["settings"]["more"] = "../another"
-    write_values(Path("mine/checkpoint.safetensors"), content)
+    write_values(Path(LATEST), content)
     with pytest.raises(UserError, match="which may name a file"):
         train(read_config(Path("mine")), "mine", resume=True)
 
 
-def test_a_policy_file_holds_no_class_of_the_users(tmp_path: Path) -> None:
+def test_a_policy_file_holds_no_class_of_the_users(tmp_path):
     trained("--network", "tests.own_networks:OfFile")
     policy = load_saved(Path("mine")).policy.parameters
-    assert isinstance(policy, PolicyParameters)
     empty = tuple(np.zeros(0, np.float32) for _ in policy.weights)
     given = policy._replace(biases=empty, network_args={"file": "../another"})
     save_policy(tmp_path / "agent.npz", given, {"env": "CartPole-v1", "env_args": {}})
@@ -617,10 +549,9 @@ def test_a_policy_file_holds_no_class_of_the_users(tmp_path: Path) -> None:
         load_saved(tmp_path / "agent.npz")
 
 
-def test_the_best_agent_of_a_run_that_plays_otherwise_is_still_the_users() -> None:
+def test_the_best_agent_of_a_run_that_plays_otherwise_is_still_the_users():
     trained("--eval-every", "1", "--eval-episodes", "2")
-    resume = ["train-async", "--resume", "mine", "--total-steps", "96", "--quiet"]
-    assert CliRunner().invoke(main, [*resume, "--play", "sampled"]).exit_code == 0
+    output_of(*RESUME, "--play", "sampled")
     best = load_checkpoint(Path("mine/best.safetensors"))
     assert best.config["play"] == "sampled"
     assert made_here(best.config)
@@ -637,20 +568,15 @@ NET = (
 
 @pytest.mark.parametrize("what", ["algorithm", "network"])
 @pytest.mark.parametrize("command", ["train-async", "train-sync"])
-def test_who_names_the_environment_trusts_nothing_else(what: str, command: str) -> None:
+def test_who_names_the_environment_trusts_nothing_else(what, command):
     """Of a stranger's run: it is not imported, now or another time."""
     trained("--env-arg", "length=4")
     Path("net_of_a_stranger.py").write_text(NET)
-    content = read_values(Path("mine/checkpoint.safetensors"))
-    settings = content["config"]["settings"] if what == "network" else content["config"]
-    settings[what] = "net_of_a_stranger:Net"
-    content["config"]["mode"] = command.partition("-")[2]
-    write_values(Path("mine/checkpoint.safetensors"), content)
-    resume = [command, "--resume", "mine", "--total-steps", "96", "--quiet"]
-    typed = ["--env", f"{ENV}:make", "--env-arg", "length=4"]
+    config = read_values(Path(LATEST))["config"]
+    (config["settings"] if what == "network" else config)[what] = "net_of_a_stranger:Net"
+    edited(**{**config, "mode": command.partition("-")[2]})
     for _ in range(2):
-        result = CliRunner().invoke(main, [*resume, *typed])
-        assert result.exit_code == 2, result.output
-        assert f"only the file names the {what} net_of_a_stranger:Net" in result.output
-        assert "--trust" in result.output
+        said = output_of(command, *RESUME[1:], *TYPED, code=2)
+        assert f"only the file names the {what} net_of_a_stranger:Net" in said
+        assert "--trust" in said
         assert not Path("imported").exists()

@@ -1,24 +1,28 @@
-"""What runs make of an environment's answers: ends of episodes, and what is no number of it."""
+"""What runs make of an environment's answers: ends of episodes, numbers that are none, entries that
+are left out, and masks of actions."""
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from tests.tiny_runs import same_weights
-from tests.workflow_rl.runs.any_env_runs import config_of, run
+from tests.any_envs import MaskedPuzzleEnv, TalkingPuzzleEnv
+from tests.tiny_runs import run, same_weights
+from tests.workflow_rl.runs.small_runs import config_of
 from workflow_rl import api
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.environments.episode import SeedStream, episode_spec
-from workflow_rl.errors import ObservationError
+from workflow_rl.errors import ConfigError, ObservationError, UserError
 from workflow_rl.runs import learner
 from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.export import export_policy
 from workflow_rl.runs.folder import read_config
+from workflow_rl.runs.saved_agent import load_saved
 
 
 def critic_at(path: Path, obs: list[float]) -> float:
@@ -34,21 +38,13 @@ def critic_at(path: Path, obs: list[float]) -> float:
     [(True, 1.0), (False, 2.0)],
 )
 @pytest.mark.parametrize("kind", ["episodes", "unrolls"])
-def test_only_a_truncated_episode_has_rewards_to_come(
-    terminates: bool, value: float, kind: str, tmp_path: Path
-) -> None:
+def test_only_a_truncated_episode_has_rewards_to_come(terminates, value, kind, tmp_path):
     ppo = PPOConfig(
-        hidden_sizes=(8,),
-        learning_rate=4e-2,
-        discount=0.5,
-        epochs=10,
-        minibatch_size=80,
-        reward_scale=1.0,
+        **{"hidden_sizes": (8,), "learning_rate": 4e-2, "discount": 0.5, "epochs": 10},
+        **{"minibatch_size": 80, "reward_scale": 1.0},
     )
-    args = {"terminates": terminates}
-    config = config_of(
-        "tests.any_envs:EndingEnv", kind, env_args=args, settings=ppo, total_steps=720, n_workers=1
-    )
+    fields = {"env_args": {"terminates": terminates}, "settings": ppo, "total_steps": 720}
+    config = config_of("tests.any_envs:EndingEnv", kind, n_workers=1, **fields)
     run(tmp_path / "run", config)
     assert critic_at(tmp_path / "run", [1.0]) == pytest.approx(value, abs=0.1)
 
@@ -63,9 +59,7 @@ def test_only_a_truncated_episode_has_rewards_to_come(
         ("observation", 5, "lagged unrolls", "async"),
     ],
 )
-def test_a_number_that_is_none_ends_the_run_and_spoils_nothing(
-    what: str, step: int, kind: str, mode: str, tmp_path: Path
-) -> None:
+def test_a_number_that_is_none_ends_the_run_and_spoils_nothing(what, step, kind, mode, tmp_path):
     switch = tmp_path / "switch"
     at = step if what == "observation" else step + 1
     seed = episode_spec(3, 37).env_seed
@@ -99,13 +93,8 @@ def test_a_number_that_is_none_ends_the_run_and_spoils_nothing(
     ],
 )
 def test_an_observation_that_its_space_does_not_hold_ends_the_run_at_once(
-    shown: Any,
-    how: str,
-    kind: str,
-    mode: str,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    shown, how, kind, mode, tmp_path, caplog
+):
     args = {"shown": shown, "bad_seed": episode_spec(3, 37).env_seed}
     config = config_of("tests.lying_envs:MisshapenEnv", kind, mode, env_args=args)
     with pytest.raises(TooManyFailuresError) as error:
@@ -119,34 +108,115 @@ def test_an_observation_that_its_space_does_not_hold_ends_the_run_at_once(
     assert 1 <= saved.training.updates < 5
 
 
+def huge_rewards(path, size, seed, kind="episodes", mode="async"):
+    """A run with a reward of this size in the third step of the episode of this seed."""
+    args = {"bad_seed": seed, "size": size}
+    run(path, config_of("tests.lying_envs:HugeRewardEnv", kind, mode, env_args=args))
+    return path
+
+
 @pytest.mark.parametrize(
     ("size", "kind", "mode"),
-    [(1e300, "episodes", "async"), (-1e13, "lagged unrolls", "async"), (1e20, "episodes", "sync")],
+    [
+        (1e300, "episodes", "async"),
+        (-1e13, "lagged unrolls", "async"),
+        (1e20, "episodes", "sync"),
+        (1e11, "episodes", "async"),  # It is usual.
+    ],
 )
-def test_a_reward_that_outweighs_all_others_is_told_once(
-    size: float, kind: str, mode: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    args = {"bad_seed": episode_spec(3, 37).env_seed, "size": size}
-    run(tmp_path / "run", config_of("tests.lying_envs:HugeRewardEnv", kind, mode, env_args=args))
-    told = [one for one in caplog.messages if "outweighs" in one]
-    assert len(told) == 1
-    assert f"the reward of {size:g} at step 2 of episode 37 outweighs all others" in told[0]
+def test_a_reward_that_outweighs_all_others_is_told_once(size, kind, mode, tmp_path, caplog):
+    huge_rewards(tmp_path / "run", size, episode_spec(3, 37).env_seed, kind, mode)
+    said = f"the reward of {size:g} at step 2 of episode 37 outweighs all others"
+    assert caplog.text.count("outweighs") == caplog.text.count(said) == (size != 1e11)
 
 
-def test_an_evaluation_tells_of_it_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_evaluation_tells_of_it_too(tmp_path, caplog):
     bad_seed = episode_spec(0, 1, (), SeedStream.EVALUATION).env_seed
-    args = {"bad_seed": bad_seed, "size": -1e300}
-    run(tmp_path / "run", config_of("tests.lying_envs:HugeRewardEnv", env_args=args))
+    path = huge_rewards(tmp_path / "run", -1e300, bad_seed)
     assert "outweighs" not in caplog.text
-    scores: Any = api.evaluate(tmp_path / "run", 3, n_workers=1)
+    scores = api.evaluate(path, 3, n_workers=1)
     assert "the reward of -1e+300 at step 2 of episode 1 outweighs" in caplog.text
     lines = str(scores.lines("it")).splitlines()
     assert max(map(len, lines)) < 1000, "numbers of 300 digits are no table"
 
 
-def test_a_large_reward_that_is_usual_is_not_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    args = {"bad_seed": episode_spec(3, 37).env_seed, "size": 1e11}
-    run(tmp_path / "run", config_of("tests.lying_envs:HugeRewardEnv", "episodes", env_args=args))
-    assert "outweighs" not in caplog.text
+def test_entries_that_are_left_out_change_no_weights(tmp_path):
+    env, loud, talking = "tests.any_envs:TalkingPuzzleEnv", tmp_path / "loud", tmp_path / "talking"
+    with pytest.raises(ConfigError, match="--ignore-unknown leaves such entries of a"):
+        run(tmp_path / "refused", config_of(env))
+    run(loud, config_of("tests.any_envs:LoudPuzzleEnv"))
+    run(talking, config_of(env, ignore_unknown=True))
+    assert same_weights(talking, loud)
+    exported, agent = tmp_path / "talking.npz", load_saved(talking)
+    export_policy(agent.policy.parameters, agent.environment, "npz", exported)
+    obs, _ = TalkingPuzzleEnv().reset(seed=1)
+    actions = [api.load_agent(path).act(obs).tolist() for path in (talking, exported)]
+    assert actions[0] == actions[1]
+    assert api.evaluate(exported, 2).returns == api.evaluate(loud, 2).returns
+
+
+def test_masks_of_a_method_and_actions_by_name_change_no_weights(tmp_path):
+    run(tmp_path / "plain", config_of("tests.any_envs:MaskedPuzzleEnv"))
+    for mode, n_workers in (("async", 1), ("async", 5), ("sync", 2)):
+        path = tmp_path / f"{mode}-{n_workers}"
+        run(path, config_of("tests.any_envs:NamedPuzzleEnv", mode=mode, n_workers=n_workers))
+        assert same_weights(path, tmp_path / "plain")
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("network", ["gru", "entities"])
+def test_a_critic_that_sees_more_learns_the_same_everywhere(network, tmp_path):
+    args = {"privileged": True}
+    for mode, n_workers in (("async", 1), ("sync", 5)):
+        config = config_of(network, "lagged unrolls", mode, n_workers=n_workers, env_args=args)
+        run(tmp_path / mode, config)
+    path = tmp_path / "async"
+    assert same_weights(path, tmp_path / "sync")
+    assert len(api.evaluate(path, 5, env=functools.partial(MaskedPuzzleEnv)).returns) == 5
+    agent, env = api.load_agent(path, env=MaskedPuzzleEnv), MaskedPuzzleEnv()
+    agent.reset()
+    obs, info = env.reset(seed=5)  # Without what the critic saw.
+    assert env.action_space.contains(agent.act(obs, action_mask=info["action_mask"]))
+
+
+@pytest.mark.system
+def test_an_agent_with_memory_and_masks_is_used(undisturbed):
+    path = undisturbed("gru")
+    scores = [api.evaluate(path, 20, n_workers=n, env=MaskedPuzzleEnv).returns for n in (1, 2)]
+    assert list(scores[0]) == list(scores[1])
+    agent, env = api.load_agent(path, env=MaskedPuzzleEnv), MaskedPuzzleEnv()
+    total, ended = 0.0, False
+    agent.reset()
+    obs, info = env.reset(seed=5)
+    while not ended:  # The environment raises for an impossible action.
+        action = agent.act(obs, action_mask=info["action_mask"])
+        obs, reward, terminated, truncated, info = env.step(action)
+        total, ended = total + reward, terminated or truncated
+    assert np.isfinite(total)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("env_args", "words"),
+    [
+        ({"forbids_all_at": 3}, r"in episode \d+ the action mask of step 3 forbids every action"),
+        ({"missing_at": 2}, r"in episode \d+ the action mask of step 2 is missing"),
+    ],
+)
+def test_a_mask_that_cannot_be_used_ends_the_run_in_one_line(env_args, words, tmp_path):
+    with pytest.raises(Exception, match=words) as caught:
+        run(tmp_path / "run", config_of("mlp", env_args=env_args))
+    assert "\n" not in str(caught.value).strip()
+    assert not isinstance(caught.value, ObservationError)
+
+
+@pytest.mark.system
+def test_without_masks_the_policy_sees_none(tmp_path):
+    config = config_of("mlp", action_mask=False, env="tests.any_envs:PuzzleEnv")
+    masked = config_of("mlp")
+    assert not config.environment.spaces().masked
+    assert masked.environment.spaces().masked
+    run(tmp_path / "run", config)
+    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
+    with pytest.raises(UserError, match="masks of actions"):
+        learner.restored_agent(learner.make_agent(masked), checkpoint, tmp_path / "run")

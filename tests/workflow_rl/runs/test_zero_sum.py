@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from examples.small_games import Matrix
+from tests.cli import output_of
 from workflow_rl import evaluate
-from workflow_rl.commands.main import main
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import read_metrics
 
@@ -30,19 +28,11 @@ class Same(Matrix):
 SMALL = ("--n-envs", "4", "--n-workers", "1", "--quiet")
 
 
-def command(*words: object) -> str:
-    result = CliRunner().invoke(main, [str(word) for word in words])
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
 @pytest.mark.parametrize("more", [(), ("--eval-every", 1, "--eval-episodes", 4)])
-def test_the_last_agent_is_the_best_and_each_agents_return_is_told(
-    tmp_path: Path, more: tuple[object, ...]
-) -> None:
+def test_the_last_agent_is_the_best_and_each_agents_return_is_told(tmp_path, more):
     run = tmp_path / "run"
     counts = ("--total-episodes", 240, "--episodes-per-update", 40, *more)
-    output = command("train-sync", "--env", KUHN, *counts, *SMALL, "--run-dir", run)
+    output = output_of("train-sync", "--env", KUHN, *counts, *SMALL, "--run-dir", run)
     assert load_checkpoint(run / "best.safetensors").training.updates == 6
     assert json.loads((run / "summary.json").read_text())["best_score"] is None
     assert "the agents' returns sum to 0" in output
@@ -52,9 +42,9 @@ def test_the_last_agent_is_the_best_and_each_agents_return_is_told(
     assert float(shown) == pytest.approx(first, abs=0.06)
     assert first != 0
     # A longer run has another last agent.
-    command("train-sync", "--resume", run, "--total-episodes", 280, "--quiet")
+    output_of("train-sync", "--resume", run, "--total-episodes", 280, "--quiet")
     assert load_checkpoint(run / "best.safetensors").training.updates == 7
-    output = command("evaluate", run, "--episodes", 20, "--n-workers", "1", "--quiet")
+    output = output_of("evaluate", run, "--episodes", 20, "--n-workers", "1", "--quiet")
     scores = json.loads((run / "evaluation.json").read_text())
     assert scores["mean"] == 0
     both = scores["returns_of"]
@@ -64,8 +54,8 @@ def test_the_last_agent_is_the_best_and_each_agents_return_is_told(
     assert evaluate(run, episodes=20).returns_of == both
 
 
-def test_other_teams_are_scored_as_before(tmp_path: Path) -> None:
+def test_other_teams_are_scored_as_before(tmp_path):
     counts = ("--total-episodes", 240, "--episodes-per-update", 40)
     env = ("--env", "tests.workflow_rl.runs.test_zero_sum:Same")
-    command("train-sync", *env, *counts, *SMALL, "--run-dir", tmp_path / "run")
+    output_of("train-sync", *env, *counts, *SMALL, "--run-dir", tmp_path / "run")
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["best_score"] > 0

@@ -6,16 +6,16 @@ import dataclasses
 import json
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
+from examples.small_games import Matrix
+from tests.cli import output_of
+from tests.workflow_rl.environments.test_one_team_of_two import policy_file
 from workflow_rl.agents.policies.team_policy import load_policy_or_team
-from workflow_rl.commands.main import main
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.one_team_of_two import weights_of
 from workflow_rl.errors import ConfigError, UserError
@@ -26,7 +26,8 @@ from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.trust import sign
 from workflow_rl.studies import duel
-from workflow_rl.studies.duel import DuelConfig, run_duel
+from workflow_rl.studies.duel import run_duel
+from workflow_rl.studies.duel_config import DuelConfig
 from workflow_rl.studies.exploit import attack
 
 MATRIX = "examples.small_games:Matrix"
@@ -45,9 +46,11 @@ def config_of(mode: str = "async", n_workers: int = 1, **changes: Any) -> TrainC
     )  # fmt: skip
 
 
-def killed_at(number: int, call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function, whose call of this number kills."""
-    left = [number]
+def run_killed(
+    monkeypatch: Any, of: Any, name: str, number: int, config: Any, path: Path, settings: Any = None
+) -> None:
+    """Begin a duel, or go on with it, until the call of this number of a function, which kills."""
+    left, call = [number], getattr(of, name)
 
     def counted(*arguments: Any, **options: Any) -> Any:
         left[0] -= 1
@@ -55,16 +58,29 @@ def killed_at(number: int, call: Callable[..., Any]) -> Callable[..., Any]:
             raise Killed
         return call(*arguments, **options)
 
-    return counted
+    with monkeypatch.context() as patch:
+        patch.setattr(of, name, counted)
+        with pytest.raises(Killed):
+            run_duel(config, path, settings or SETTINGS)
 
 
 def weights(path: Path) -> dict[str, Any]:
     """Return the arrays of all policy files of a duel, and its payoffs."""
     found: dict[str, Any] = {"payoffs": read_duel(path).payoffs}
     for file in sorted(path.rglob("*.npz")):
-        (policy,) = load_policy_or_team(file)[0].parameters.values()  # type: ignore[union-attr]
+        (policy,) = load_policy_or_team(file)[0].parameters.values()
         found[str(file.relative_to(path))] = [*map(np.ndarray.tolist, policy.weights)]
     return found
+
+
+def init_from(path: Path) -> Any:
+    """Return what a run of a duel began with."""
+    return json.loads((path / "machine.json").read_text())["init_from"]
+
+
+def duel_of(path: Path, settings: DuelConfig, record: DuelRecord) -> Any:
+    sides: Any = {"first": None, "second": None}
+    return duel._Duel(path, config_of(), settings, sides, record, print, True)
 
 
 @pytest.fixture(scope="module")
@@ -85,32 +101,36 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "case", ["link", "link below", "link to nothing", "notes", "notes in a begun run", "a file"]
 )
-def test_nothing_of_the_users_goes(case: str, begun: Path, tmp_path: Path) -> None:
-    shutil.copytree(begun, tmp_path / "duel")
-    own, generation = tmp_path / "own", tmp_path / "duel" / "generation-2"
+def test_nothing_of_the_users_goes(case, begun, tmp_path):
+    path, own = tmp_path / "duel", tmp_path / "own"
+    shutil.copytree(begun, path)
     own.mkdir()
     (own / "notes").write_text("the user's")
-    notes = generation / "first" / "notes"
+    generation, side = path / "generation-2", path / "generation-2" / "first"
     if case == "link":
         generation.symlink_to(own)
-    elif case == "a file":
-        generation.mkdir()
-        (generation / "first").write_text("the user's")
-    elif case.startswith("link"):
-        generation.mkdir()
-        (generation / "first").symlink_to(own if case == "link below" else own / "none")
+    elif case.startswith("notes"):
+        side.mkdir(parents=True)
+        (side / "notes").write_text("the user's")
     else:
-        notes.parent.mkdir(parents=True)
-        notes.write_text("the user's")
-        if case == "notes in a begun run":
-            (notes.parent / "run_id").write_text("0" * 32)
-    before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
+        generation.mkdir()
+    if case == "a file":
+        side.write_text("the user's")
+    if case in ("link below", "link to nothing"):
+        side.symlink_to(own if case == "link below" else own / "none")
+    if case == "notes in a begun run":
+        (side / "run_id").write_text("0" * 32)
+
+    def content() -> dict[Path, Any]:
+        return {file: file.is_file() and file.read_bytes() for file in tmp_path.rglob("*")}
+
+    before = content()
     with pytest.raises(UserError, match=r"is a link|is not empty|cannot be used") as refused:
-        run_duel(config_of(), tmp_path / "duel", SETTINGS)
+        run_duel(config_of(), path, SETTINGS)
     assert "\n" not in str(refused.value)
-    after = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
-    assert {path: content for path, content in after.items() if path in before} == before
-    assert [path.name for path in own.iterdir()] == ["notes"]
+    after = content()
+    assert {file: after[file] for file in before} == before
+    assert [file.name for file in own.iterdir()] == ["notes"]
 
 
 @pytest.mark.parametrize(
@@ -127,14 +147,8 @@ def test_weights_are_the_same_after_kills_and_for_any_workers(
     mode, n_workers, at_update, reference, tmp_path, monkeypatch
 ):
     path = tmp_path / "duel"
-    with monkeypatch.context() as patch:
-        patch.setattr(Learner, "learn_once", killed_at(at_update, Learner.learn_once))
-        with pytest.raises(Killed):
-            run_duel(config_of(mode, n_workers), path, SETTINGS)
-    with monkeypatch.context() as patch:
-        patch.setattr(duel, "played", killed_at(1, duel.played))
-        with pytest.raises(Killed):
-            run_duel(config_of(mode, n_workers), path, SETTINGS)
+    for of, name, at in ((Learner, "learn_once", at_update), (duel, "played", 1)):
+        run_killed(monkeypatch, of, name, at, config_of(mode, n_workers), path)
     run_duel(config_of(mode, 5 if n_workers == 2 else n_workers), path, SETTINGS)
     assert weights(path) == weights(reference)
     assert (path / "duel.png").stat().st_size > 10_000
@@ -150,13 +164,10 @@ def test_a_generation_meets_the_mixture_of_the_one_before(reference):
     for agent, share in shares.items():
         assert met.get(agent, 0) == pytest.approx(1000 * share, abs=0.5)
     # What was learned goes on from generation to generation.
-    first = json.loads((reference / "generation-2" / "first" / "machine.json").read_text())
-    assert first["init_from"]
+    assert init_from(reference / "generation-2" / "first")
 
 
 def test_a_duel_goes_on_past_its_end_and_is_no_other_duel(reference, tmp_path):
-    import shutil
-
     path = tmp_path / "duel"
     shutil.copytree(reference, path)
     for config, settings in (
@@ -186,10 +197,7 @@ def test_whom_a_generation_meets_is_chosen(opponents, first, second, tmp_path):
         {}, {}, {"first": ["a", "b", "c"], "second": ["d", "e", "f"]},
         [[0, 1, 2], [2, 1, 0], [0, 1, 2]], [[0] * 3] * 3,
     )  # fmt: skip
-    settings = SETTINGS.changed(opponents=opponents)
-    sides = {"first": None, "second": None}
-    of = duel._Duel(tmp_path, config_of(), settings, sides, record, print, True)  # type: ignore[arg-type]
-    shares = of.opponents()
+    shares = duel_of(tmp_path, SETTINGS.changed(opponents=opponents), record).opponents()
     np.testing.assert_allclose(shares["first"], first)
     np.testing.assert_allclose(shares["second"], second)
 
@@ -201,8 +209,7 @@ def test_agents_that_are_kept_are_met_in_a_fixed_share(tmp_path):
         [[0, 1, 2], [2, 1, 0]], [[0] * 3] * 2,
     )  # fmt: skip
     settings = SETTINGS.changed(opponents="uniform", keep="d=0.3,e=0.1")
-    sides = {"first": None, "second": None}
-    of = duel._Duel(tmp_path, config_of(), settings, sides, record, print, True)  # type: ignore[arg-type]
+    of = duel_of(tmp_path, settings, record)
     np.testing.assert_allclose(of.opponents()["second"], [0.5, 0.3, 0.2])
     np.testing.assert_allclose(of.opponents()["first"], [0.5, 0.5])
     # The sum of these shares is 1.0000000000000002.
@@ -219,11 +226,8 @@ def test_agents_that_are_kept_are_met_in_a_fixed_share(tmp_path):
 
 def test_a_side_may_train_several_policies_in_a_generation(reference, tmp_path, monkeypatch):
     settings, paths = SETTINGS.changed(responses="second=2"), [tmp_path / "one", tmp_path / "two"]
-    with monkeypatch.context() as patch:
-        # In the middle of the second of the second side's policies.
-        patch.setattr(Learner, "learn_once", killed_at(10, Learner.learn_once))
-        with pytest.raises(Killed):
-            run_duel(config_of(), paths[0], settings)
+    # In the middle of the second of the second side's policies.
+    run_killed(monkeypatch, Learner, "learn_once", 10, config_of(), paths[0], settings)
     for path, n_workers in zip(paths, (1, 2), strict=True):
         run_duel(config_of(n_workers=n_workers), path, settings)
     assert weights(paths[0]) == weights(paths[1])
@@ -236,8 +240,7 @@ def test_a_side_may_train_several_policies_in_a_generation(reference, tmp_path, 
     assert record.of_generation("second", 0) == ["start/second.npz"]
     assert record.of_generation("second", 2) == record.agents["second"][3:]
     assert record.of_generation("first", 2) == ["generation-2/first.npz"]
-    machine = paths[0] / "generation-2" / "second.2" / "machine.json"
-    assert json.loads(machine.read_text())["init_from"]
+    assert init_from(paths[0] / "generation-2" / "second.2")
     other = SETTINGS.changed(responses="second=3")
     with pytest.raises(UserError, match="is a duel with responses second=2, not second=3"):
         run_duel(config_of(), paths[0], other)
@@ -251,46 +254,33 @@ def test_a_side_may_train_several_policies_in_a_generation(reference, tmp_path, 
         ({"responses": "second=0"}, "is not side=number"),
         ({"warm_start_side": "third"}, "third is no side"),
         ({"warm_start_side": "first", "warm_start": False}, "goes with --warm-start"),
+        # Sides have folders of their own.
+        ({"sides": "first=a b,*=a/b"}, "a b and a/b would have the same folders"),
+        ({"env_python": sys.executable}, "a duel plays in this interpreter"),
     ],
 )
-def test_settings_name_the_sides(changes, what, tmp_path):
+def test_settings_that_cannot_be(changes, what, tmp_path):
+    of_config = {name: changes.pop(name) for name in {"env_python"} & changes.keys()}
     with pytest.raises(ConfigError, match=what):
-        run_duel(config_of(), tmp_path / "duel", SETTINGS.changed(**changes))
-
-
-def test_a_duel_plays_in_this_interpreter(tmp_path):
-    with pytest.raises(ConfigError, match="a duel plays in this interpreter"):
-        run_duel(config_of(env_python=sys.executable), tmp_path / "duel", SETTINGS)
+        run_duel(config_of(**of_config), tmp_path / "duel", SETTINGS.changed(**changes))
 
 
 def test_the_latest_are_all_of_a_generation(tmp_path):
     agents = {"first": ["a", "b"], "second": ["c", "d", "e"]}
     start = {"first": [1.0], "second": [1.0]}
-    record = DuelRecord(
-        {}, {"responses": "second=2"}, agents, [[0.0] * 3] * 2, mixtures=[start]
-    )  # fmt: skip
-    of = duel._Duel(
-        *(tmp_path, config_of(), SETTINGS.changed(opponents="latest")),
-        *({"first": None, "second": None}, record, print, True),  # type: ignore[arg-type]
-    )
+    record = DuelRecord({}, {"responses": "second=2"}, agents, [[0.0] * 3] * 2, mixtures=[start])
+    of = duel_of(tmp_path, SETTINGS.changed(opponents="latest"), record)
     assert of.mixtures() == {"first": [0, 1], "second": [0, 0.5, 0.5]}
 
 
 def test_one_side_alone_begins_with_what_it_learned(tmp_path):
     run_duel(config_of(), tmp_path / "duel", SETTINGS.changed(warm_start_side="second"))
-    begins = {
-        side: json.loads((tmp_path / "duel" / "generation-2" / side / "machine.json").read_text())
-        for side in ("first", "second")
-    }
-    assert not begins["first"]["init_from"]
-    assert begins["second"]["init_from"]
+    assert not init_from(tmp_path / "duel" / "generation-2" / "first")
+    assert init_from(tmp_path / "duel" / "generation-2" / "second")
 
 
 def test_attackers_find_what_an_agent_gives_away(reference, tmp_path):
     """Attackers of one who always chooses rock learn paper, and win 1 an episode."""
-    from examples.small_games import Matrix
-    from tests.workflow_rl.environments.test_one_team_of_two import policy_file
-
     rock = policy_file(tmp_path / "rock.npz", Matrix(), ["first"], 0)
     options: dict[str, Any] = {"n_attackers": 2, "selection_episodes": 10, "episodes": 40}
     config = config_of(total_episodes=320)
@@ -347,10 +337,8 @@ def test_a_duel_that_is_trusted_goes_on(reference, tmp_path, monkeypatch):
 @pytest.mark.parametrize("agent", ["evil:Agent", "/agents/of-the-user.npz", "../mine/x.npz"])
 def test_what_only_a_file_names_is_not_imported_nor_read(agent, tmp_path):
     settings = {**SETTINGS.to_dict(), "start": {"first": [], "second": []}}
-    agents, alone = (
-        {"first": ["evil:Other"], "second": ["x.npz"]},
-        {"first": [1.0], "second": [1.0]},
-    )
+    agents = {"first": ["evil:Other"], "second": ["x.npz"]}
+    alone = {"first": [1.0], "second": [1.0]}
     record = DuelRecord(config_of().to_dict(), settings, agents, [[0.0]], [[0.0]], [alone])
     record.write(tmp_path)
     (tmp_path / "x.npz").touch()
@@ -387,24 +375,16 @@ def test_a_folder_may_be_spelled_in_another_way(reference, tmp_path, monkeypatch
     monkeypatch.syspath_prepend(str(Path.cwd()))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a=1").mkdir()
-    with monkeypatch.context() as patch:
-        patch.setattr(Learner, "learn_once", killed_at(10, Learner.learn_once))
-        with pytest.raises(Killed):
-            run_duel(config_of(), Path("a=1/duel"), SETTINGS)
+    run_killed(monkeypatch, Learner, "learn_once", 10, config_of(), Path("a=1/duel"))
     run_duel(config_of(), tmp_path / "a=1" / ".." / "a=1" / "duel", SETTINGS)
     assert weights(Path("a=1/duel")) == weights(reference)
 
 
-def test_sides_have_folders_of_their_own(reference, tmp_path):
+def test_a_side_has_a_folder_of_its_name():
     assert [duel.label(side) for side in ("a/b", "..", "x.y")] == ["a-b", "-", "x-y"]
-    rules = "first=a b,*=a/b"
-    with pytest.raises(ConfigError, match="a b and a/b would have the same folders"):
-        run_duel(config_of(), tmp_path / "duel", SETTINGS.changed(sides=rules))
 
 
-def test_sides_that_draw_from_the_state_of_the_process_do_not_depend_on_the_workers(
-    tmp_path: Path,
-) -> None:
+def test_sides_that_draw_from_the_state_of_the_process_do_not_depend_on_the_workers(tmp_path):
     found = []
     for n_workers in (1, 2):
         path = tmp_path / str(n_workers)
@@ -420,15 +400,11 @@ def test_sides_that_draw_from_the_state_of_the_process_do_not_depend_on_the_work
     "env", ["--simulator compiled", "--env examples.small_games:Kuhn", "--env workflow_rl/CAGE4-v0"]
 )
 @pytest.mark.parametrize("agent", ["nobody", "text.npz"])
-def test_an_agent_that_cannot_be_attacked_leaves_no_folder(
-    env: str, agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_agent_that_cannot_be_attacked_leaves_no_folder(env, agent, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("text.npz").write_text("no agent")
     words = f"exploit {agent} {env} --total-episodes 40 --n-workers 1 --quiet --run-dir attacked"
-    result = CliRunner().invoke(main, words.split())
-    assert result.exit_code == 2, result.output
-    assert f"Error: {agent} cannot be attacked: " in result.output
+    assert f"Error: {agent} cannot be attacked: " in output_of(*words.split(), code=2)
     assert [path.name for path in tmp_path.iterdir()] == ["text.npz"]
 
 

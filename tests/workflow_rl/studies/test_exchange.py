@@ -32,15 +32,19 @@ def exchange_of(**changes: Any) -> ExchangeConfig:
     return ExchangeConfig(**{"ranges": RANGES, "period": 10, "mutation_rate": 0.0, **changes})
 
 
+def exchange_between(scores: list[float], number: int = 0, seed: int = 0, **changes: Any) -> Any:
+    """The copies of a meeting, and the settings after it."""
+    settings = settings_of(len(scores))
+    return exchanged(scores, settings, exchange_of(**changes), meeting_random(seed, number))
+
+
 def settings_of(n_members: int) -> list[dict[str, float]]:
     return [{"learning_rate": 10.0**-member, "discount": 0.9} for member in range(n_members)]
 
 
 def test_the_worst_take_over_from_the_best_with_their_settings():
-    scores, settings = [-5.0, -1.0, -9.0, -3.0], settings_of(4)
-    copies, after = exchanged(
-        scores, settings, exchange_of(replace_fraction=0.25), meeting_random(0, 0)
-    )
+    settings = settings_of(4)
+    copies, after = exchange_between([-5.0, -1.0, -9.0, -3.0], replace_fraction=0.25)
     assert copies == [Copy(of=2, source=1)]
     assert after == [settings[0], settings[1], settings[1], settings[3]]
 
@@ -49,12 +53,7 @@ def test_which_of_the_best_is_drawn_anew_for_each_of_the_worst():
     scores = [0.0, -1.0, -100.0, -101.0]
     seen = set()
     for number in range(40):
-        copies, _ = exchanged(
-            scores,
-            settings_of(4),
-            exchange_of(replace_fraction=0.5),
-            meeting_random(0, number),
-        )
+        copies, _ = exchange_between(scores, number, replace_fraction=0.5)
         assert [copy.of for copy in copies] == [2, 3]
         seen.add(tuple(copy.source for copy in copies))
     assert seen == {(0, 0), (0, 1), (1, 0), (1, 1)}
@@ -74,12 +73,7 @@ def test_which_of_the_best_is_drawn_anew_for_each_of_the_worst():
     ],
 )
 def test_only_what_is_better_by_enough_is_taken_over(own, best, gaps, takes_over):
-    copies, _ = exchanged(
-        [own, best],
-        settings_of(2),
-        exchange_of(replace_fraction=0.5, **gaps),
-        meeting_random(0, 0),
-    )
+    copies, _ = exchange_between([own, best], replace_fraction=0.5, **gaps)
     assert copies == ([Copy(0, 1)] if takes_over else [])
 
 
@@ -87,12 +81,7 @@ def test_only_what_is_better_by_enough_is_taken_over(own, best, gaps, takes_over
 @pytest.mark.parametrize("n_members", [2, 3, 7, 8])
 def test_nobody_is_among_the_best_and_the_worst(fraction, n_members):
     scores = [-float(member) for member in range(n_members)]
-    copies, _ = exchanged(
-        scores,
-        settings_of(n_members),
-        exchange_of(replace_fraction=fraction),
-        meeting_random(1, 0),
-    )
+    copies, _ = exchange_between(scores, seed=1, replace_fraction=fraction)
     n_replaced = min(math.ceil(fraction * n_members), n_members // 2)
     assert [copy.of for copy in copies] == list(range(n_members - n_replaced, n_members))
     assert all(copy.source < n_replaced for copy in copies)
@@ -100,24 +89,18 @@ def test_nobody_is_among_the_best_and_the_worst(fraction, n_members):
 
 def test_the_best_keep_their_settings_and_all_others_change():
     settings = settings_of(4)
-    _, after = exchanged(
-        [-1.0, -2.0, -3.0, -4.0],
-        settings,
-        exchange_of(replace_fraction=0.25, mutation_rate=1.0),
-        meeting_random(0, 0),
-    )
+    scores = [-1.0, -2.0, -3.0, -4.0]
+    _, after = exchange_between(scores, replace_fraction=0.25, mutation_rate=1.0)
     assert after[0] == settings[0]
     assert all(own[name] != after[n][name] for n, own in enumerate(settings) if n for name in own)
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.3, 0.5])
 def test_all_without_a_score_take_over_from_those_with_one(fraction):
-    settings = [{"learning_rate": 1e-3 * (1 + n)} for n in range(4)]
     scores = [-math.inf, -math.inf, -5.0, -math.inf]
-    exchange = exchange_of(replace_fraction=fraction, mutation_rate=0.0)
-    copies, after = exchanged(scores, settings, exchange, meeting_random(0, 0))
+    copies, after = exchange_between(scores, replace_fraction=fraction)
     assert copies == [(0, 2), (1, 2), (3, 2)]
-    assert after == [settings[2]] * 4
+    assert after == [settings_of(4)[2]] * 4
 
 
 def test_perturbed_by_hand():
@@ -192,7 +175,7 @@ def test_it_survives_its_file():
     assert ExchangeConfig(**exchange.to_dict()) == exchange
 
 
-def test_its_random_numbers_are_none_of_a_learners() -> None:
+def test_its_random_numbers_are_none_of_a_learners():
     ranges = {"learning_rate": (math.exp(-1.0), 1.0)}
     seeds = range(3)
     for seed in seeds:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from tests.tiny_runs import same_weights
+from tests.cli import output_of
+from tests.tiny_runs import same_weights, stop_before
 from tests.workflow_rl.studies.population_runs import (
     CART_POLE,
     EXCHANGE,
@@ -21,11 +21,10 @@ from tests.workflow_rl.studies.population_runs import (
 )
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.agents.ppo.agent import PPOAgent
-from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.collection.failures import StopRequested
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import read_metrics, runs_in
-from workflow_rl.runs.learner import make_agent
+from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.several_policies import policy_folder, read_population
 
 
@@ -66,13 +65,8 @@ def test_a_member_that_diverges_takes_over_from_another(number, stops, diverging
     assert not load_checkpoint(folder / "checkpoint.safetensors").training.diverged
     for stop_at in stops:
         again = tmp_path / str(stop_at)
-
-        def stop(pool: Any, policy: Any, count: int, stop_at: int = stop_at) -> None:
-            if count == stop_at:
-                pool.stop_signal = 15
-
         with pytest.raises(StopRequested):
-            run(again, configs, exchange=EXCHANGE, before=stop)
+            run(again, configs, exchange=EXCHANGE, before=stop_before(stop_at))
         run(again, configs, exchange=EXCHANGE)
         assert same_population(again, path)
 
@@ -114,12 +108,8 @@ def test_one_that_cannot_be_rescued_ends_alone(
         run(undisturbed, configs)
     diverging(configs[0].seed, update_number)
 
-    def stop(pool: Any, policy: Any, count: int) -> None:
-        if count == 17 + update_number:
-            pool.stop_signal = 15
-
     with pytest.raises(StopRequested):
-        run(path, configs, exchange, before=stop)
+        run(path, configs, exchange, before=stop_before(17 + update_number))
     summaries = run(path, configs, exchange)
     assert [summary["finished"] for summary in summaries] == [False, True, True, True]
     assert summaries[0]["reason"] == "the value's loss is inf"
@@ -149,15 +139,11 @@ def test_a_run_one_of_whose_policies_diverged_goes_on_past_its_end(
     path = tmp_path / "run"
     diverging(0, update_number)
     arguments = [*CART_POLE, "--n-policies", "2", "--quiet", "--run-dir", str(path)]
-    result = CliRunner().invoke(train_async, [*arguments, "--final-evaluation", "2"])
-    assert result.exit_code == 0, result.output
-    assert "best agent:" in result.output
-    assert "(of policy 1)" in result.output
+    result = output_of("train-async", *arguments, "--final-evaluation", "2")
+    assert "best agent:" in result
+    assert "(of policy 1)" in result
     assert json.loads((path / "summary.json").read_text())["best_policy"] == 1
-    (of_one,) = [line for line in result.output.splitlines() if "scores:" in line]
+    (of_one,) = [line for line in result.splitlines() if "scores:" in line]
     assert "policy-1" in of_one
-    more = CliRunner().invoke(
-        train_async, ["--resume", str(path), "--quiet", "--total-steps", "1500"]
-    )
-    assert more.exit_code == 0, more.output
+    output_of("train-async", "--resume", str(path), "--quiet", "--total-steps", "1500")
     assert read_metrics(policy_folder(path, 1))[-1]["env_steps"] >= 1500

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.faults.checks import assert_same_history
+from tests.tiny_runs import stop_before
 from tests.workflow_rl.studies.population_runs import (
     EXCHANGE,
     N_POLICIES,
@@ -105,14 +106,9 @@ def test_what_is_taken_over_is_a_copy(tmp_path, monkeypatch):
     def noting(learner: Learner, other: Learner) -> None:
         take_over(learner, other)
         left, right = learner.agent.state_dict(), other.agent.state_dict()
-        for one, same in (
-            (left["network"], right["network"]),
-            *zip(
-                left["optimizer"]["state"].values(),
-                right["optimizer"]["state"].values(),
-                strict=True,
-            ),
-        ):
+        moments = [one["optimizer"]["state"].values() for one in (left, right)]
+        pairs = [(left["network"], right["network"]), *zip(*moments, strict=True)]
+        for one, same in pairs:
             for name, tensor in one.items():
                 assert tensor.equal(same[name])
                 assert tensor.data_ptr() != same[name].data_ptr()
@@ -139,13 +135,9 @@ def test_a_population_is_the_same_whatever_the_workers(shape, population, tmp_pa
 
 @pytest.mark.parametrize("stop_at", [0, slow(7), 9, slow(12), slow(20)])
 def test_a_population_stopped_and_resumed_ends_alike(stop_at, population, tmp_path):
-    def stop(pool: Any, policy: Any, count: int) -> None:
-        if count == stop_at:
-            pool.stop_signal = 15
-
     configs = configs_of(N_POLICIES, exchange=EXCHANGE)
     with pytest.raises(StopRequested):
-        run(tmp_path / "run", configs, exchange=EXCHANGE, before=stop)
+        run(tmp_path / "run", configs, exchange=EXCHANGE, before=stop_before(stop_at))
     run(tmp_path / "run", configs, exchange=EXCHANGE)
     assert same_population(tmp_path / "run", population)
 
@@ -154,13 +146,9 @@ def test_a_population_stopped_and_resumed_ends_alike(stop_at, population, tmp_pa
 def test_an_evaluation_that_was_stopped_is_made_up_for_before_a_meeting(
     stop_at, evaluated, tmp_path
 ):
-    def stop(pool: Any, policy: Any, count: int) -> None:
-        if count == stop_at:
-            pool.stop_signal = 15
-
     configs = configs_of(N_POLICIES, exchange=EXCHANGE, eval_every=2, eval_episodes=2)
     with pytest.raises(StopRequested):
-        run(tmp_path / "run", configs, exchange=EXCHANGE, before=stop)
+        run(tmp_path / "run", configs, exchange=EXCHANGE, before=stop_before(stop_at))
     run(tmp_path / "run", configs, exchange=EXCHANGE)
     for folders in zip(runs_in(tmp_path / "run"), runs_in(evaluated), strict=True):
         assert_same_history(*folders)

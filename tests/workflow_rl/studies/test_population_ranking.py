@@ -28,16 +28,8 @@ def test_members_may_be_ranked_by_evaluations(tmp_path, monkeypatch):
 
 def test_members_are_ranked_on_the_same_episodes(tmp_path):
     """Whose returns follow from their seeds alone, so that nobody is better than another."""
-    configs = configs_of(
-        *(3, BY_EVALUATION),
-        **{
-            "env": "seeds",
-            "env_args": {},
-            "make_env": SeedEnv,
-            "eval_every": 1,
-            "eval_episodes": 2,
-        },
-    )
+    env = {"env": "seeds", "env_args": {}, "make_env": SeedEnv}
+    configs = configs_of(3, BY_EVALUATION, **env, eval_every=1, eval_episodes=2)
     run(tmp_path / "run", configs, exchange=BY_EVALUATION)
     meetings = read_population(tmp_path / "run").meetings
     assert [len(set(meeting.scores)) for meeting in meetings] == [1, 1]

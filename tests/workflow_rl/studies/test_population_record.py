@@ -1,4 +1,5 @@
-"""What a population's folder says is checked, and nothing that only it names is called."""
+"""What a population's folder says: which runs are in it, and how they ended. What it says is
+checked, and nothing that only it names is called."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import shutil
 import pytest
 from click.testing import CliRunner
 
+from tests.cli import output_of
 from tests.workflow_rl.studies.population_runs import EXCHANGE, N_POLICIES, configs_of, run
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.commands.train_population import train_population
@@ -17,8 +19,15 @@ from workflow_rl.errors import UserError
 from workflow_rl.reporting.policies_figure import figure_of_folder
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.folder import can_go_on, population_of, population_record, runs_in
 from workflow_rl.runs.run_record import POPULATION_FILE
-from workflow_rl.runs.several_policies import policy_folder, read_population
+from workflow_rl.runs.several_policies import (
+    PopulationRecord,
+    begin_population,
+    policy_folder,
+    read_population,
+    unfinished_population,
+)
 
 
 @pytest.mark.parametrize(
@@ -27,12 +36,12 @@ from workflow_rl.runs.several_policies import policy_folder, read_population
         "",
         "[]",
         "{}",
-        json.dumps({"configs": [], "exchange": None, "meetings": []}),
-        json.dumps({"configs": [{"mode": "async"}], "exchange": None, "meetings": []}),
-        json.dumps({"configs": 3, "exchange": None, "meetings": []}),
+        *({"configs": configs, "meetings": []} for configs in ([], [{"mode": "async"}], 3)),
     ],
 )
 def test_a_damaged_record_is_one_clear_line(content, tmp_path):
+    if isinstance(content, dict):
+        content = json.dumps({**content, "exchange": None})
     (tmp_path / POPULATION_FILE).write_text(content)
     with pytest.raises(UserError, match=POPULATION_FILE):
         read_population(tmp_path)
@@ -42,19 +51,36 @@ def test_a_damaged_record_is_one_clear_line(content, tmp_path):
         assert POPULATION_FILE in result.output.splitlines()[-1]
 
 
-def test_meetings_of_others_are_refused(population, tmp_path):
+OTHERS = [{"nonsense": 1.0}] * N_POLICIES
+INVALID = [{"learning_rate": -1.0, "discount": 0.9}] * N_POLICIES
+
+
+@pytest.mark.parametrize(
+    ("part", "wrong"),
+    [
+        *(("meetings", one) for one in ({"scores": [0.0]}, {"copies": [[0, 9]]}, {"at": -1})),
+        *(("meetings", one) for one in ({"scores": [10**400] * N_POLICIES}, {"at": 10**400})),
+        *(("meetings", one) for one in ({"at": math.inf}, {"settings": []})),
+        *(("meetings", one) for one in ({"settings": OTHERS}, {"settings": INVALID})),
+        ("exchange", {}),
+        ("exchange", [1]),
+        ("exchange", {**EXCHANGE.to_dict(), "nonsense": 1}),
+        ("exchange", {**EXCHANGE.to_dict(), "ranges": {"learning_rate": 3}}),
+        ("exchange", {**EXCHANGE.to_dict(), "period": "12"}),
+        ("exchange", {**EXCHANGE.to_dict(), "period": 0}),
+    ],
+)
+def test_meetings_of_others_and_settings_that_make_no_sense_are_refused(
+    part, wrong, population, tmp_path
+):
     values = json.loads((population / POPULATION_FILE).read_text())
-    others = [{"nonsense": 1.0}] * N_POLICIES
-    invalid = [{"learning_rate": -1.0, "discount": 0.9}] * N_POLICIES
-    for wrong in (
-        *({"scores": [0.0]}, {"copies": [[0, 9]]}),
-        *({"scores": [10**400] * N_POLICIES}, {"at": 10**400}, {"at": math.inf}, {"at": -1}),
-        *({"settings": []}, {"settings": others}, {"settings": invalid}),
-    ):
-        meetings = [{**values["meetings"][0], **wrong}]
-        (tmp_path / POPULATION_FILE).write_text(json.dumps({**values, "meetings": meetings}))
-        with pytest.raises(UserError, match=POPULATION_FILE):
-            read_population(tmp_path)
+    if part == "meetings":
+        values["meetings"] = [{**values["meetings"][0], **wrong}]
+    else:
+        values |= {"exchange": wrong, "meetings": []}
+    (tmp_path / POPULATION_FILE).write_text(json.dumps(values))
+    with pytest.raises(UserError, match=POPULATION_FILE):
+        read_population(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -72,26 +98,6 @@ def test_a_picture_of_meetings_that_members_have_not_come_to(damage, why, popula
         figure_of_folder(path)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {},
-        [1],
-        {**EXCHANGE.to_dict(), "nonsense": 1},
-        {**EXCHANGE.to_dict(), "ranges": {"learning_rate": 3}},
-        {**EXCHANGE.to_dict(), "period": "12"},
-        {**EXCHANGE.to_dict(), "period": 0},
-    ],
-)
-def test_settings_of_a_population_that_make_no_sense_are_refused(wrong, population, tmp_path):
-    values = json.loads((population / POPULATION_FILE).read_text())
-    (tmp_path / POPULATION_FILE).write_text(
-        json.dumps({**values, "exchange": wrong, "meetings": []})
-    )
-    with pytest.raises(UserError, match=POPULATION_FILE):
-        read_population(tmp_path)
-
-
 def test_no_policy_of_a_run_has_anything_called(tmp_path):
     path, called = tmp_path / "run", tmp_path / "called"
     run(path, configs_of(2, total_episodes=6))
@@ -100,7 +106,46 @@ def test_no_policy_of_a_run_has_anything_called(tmp_path):
     hostile = TrainConfig("async", env="os:mkdir", env_args={"path": str(called)}, settings=ppo)
     checkpoint = dataclasses.replace(checkpoint, config=hostile.to_dict())
     save_checkpoint(policy_folder(path, 1) / "checkpoint.safetensors", checkpoint)
-    result = CliRunner().invoke(train_async, ["--resume", str(path)])
-    assert result.exit_code == 2
-    assert "only the file names the environment os:mkdir" in result.output
+    result = output_of("train-async", "--resume", str(path), code=2)
+    assert "only the file names the environment os:mkdir" in result
     assert not called.exists()
+
+
+def test_a_folder_says_which_runs_are_in_it(tmp_path):
+    alone, population = tmp_path / "alone", tmp_path / "population"
+    alone.mkdir()
+    record = PopulationRecord([TrainConfig("async", env="CartPole-v1").to_dict()] * 2)
+    begin_population(population, record)
+    members = [policy_folder(population, number) for number in range(2)]
+    assert runs_in(alone, population) == [alone, *members]
+    assert population_record(alone) is None
+    assert population_record(population) == record
+    assert population_of(alone) is None
+    assert population_of(members[1]) == population.resolve()
+
+
+def test_a_population_goes_on_from_its_beginning_and_a_run_from_a_checkpoint(tmp_path):
+    run, population = tmp_path / "run", tmp_path / "population"
+    run.mkdir()
+    (run / "config.json").touch()
+    assert not can_go_on(run)
+    (run / "checkpoint.safetensors").touch()
+    assert can_go_on(run)
+    begin_population(population, PopulationRecord([TrainConfig("async").to_dict()]))
+    assert can_go_on(population)
+
+
+@pytest.mark.parametrize("folder", [".", "gone"])
+@pytest.mark.parametrize("error", [ValueError("the loss is inf"), KeyboardInterrupt()])
+def test_an_interrupted_population_says_why(error, folder, tmp_path):
+    """Without a second error where its folder is gone."""
+    summary = tmp_path / folder / "summary.json"
+    with pytest.raises(type(error), match=str(error)), unfinished_population(tmp_path / folder):
+        raise error
+    if folder == "gone":
+        assert not [*tmp_path.iterdir()]
+        return
+    reason = str(error) or "KeyboardInterrupt"
+    assert json.loads(summary.read_text()) == {"finished": False, "reason": reason}
+    with unfinished_population(tmp_path):
+        assert not summary.exists()

@@ -29,14 +29,19 @@ from workflow_rl.studies.search import (  # noqa: E402
     score_of,
 )
 
+FINALS = ("final-0", "final-1")
+
+
+def run_search(one: Search, n_trials: int | None, seconds: float | None = None) -> Any:
+    study = one.study()
+    one.run(study, n_trials, seconds)
+    return study
+
 
 def test_it_begins_with_the_configs_own_settings(tmp_path, monkeypatch):
     one = search_in(tmp_path)
-    replay(
-        monkeypatch, {f"trial-{n}": [0.0] for n in range(3)} | {"final-0": [0.0], "final-1": [0.0]}
-    )
-    study = one.study()
-    one.run(study, 3, None)
+    replay(monkeypatch, {name: [0.0] for name in ("trial-0", "trial-1", "trial-2", *FINALS)})
+    study = run_search(one, 3)
     ppo = one.config.settings
     trials = study.get_trials()
     assert one.settings(trials[0]) == pytest.approx(
@@ -56,8 +61,7 @@ def test_what_does_worse_than_most_is_given_up(tmp_path, monkeypatch):
     results |= {"trial-5": [one - 5 for one in rising], "final-0": [1.0], "final-1": [2.0]}
     one = search_in(tmp_path)
     replay(monkeypatch, results)
-    study = one.study()
-    one.run(study, 6, None)
+    study = run_search(one, 6)
     assert [trial.state for trial in study.get_trials()] == [COMPLETE] * 5 + [PRUNED]
     assert len(study.get_trials()[5].intermediate_values) < REPORTS
 
@@ -68,8 +72,7 @@ def test_the_finals_alone_name_the_best(tmp_path, monkeypatch):
     results |= {"final-1": [-2.0, -8.0, -8.0], "final-2": [-5.0] * 3, "final-0": [-6.0] * 3}
     one = search_in(tmp_path)
     played = replay(monkeypatch, results)
-    study = one.study()
-    one.run(study, 4, None)
+    study = run_search(one, 4)
     assert played[4:] == ["final-1", "final-2", "final-0"], "two, and the first trial"
     assert one.finals(study) == {1: [-2.0, -8.0, -8.0], 2: [-5.0] * 3, 0: [-6.0] * 3}
     assert one.best(study).number == 2
@@ -86,21 +89,16 @@ def test_finalists_have_the_same_seeds_and_each_once(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Search, "_train", train)
     one = search_in(tmp_path)
-    study = one.study()
-    one.run(study, 2, None)
+    study = run_search(one, 2)
     first = search.FIRST_FINAL_SEED
-    finals = [
-        ("final-0", [first, first + 1, first + 2]),
-        ("final-1", [first, first + 1, first + 2]),
-    ]
-    assert asked[2:] == finals
+    assert asked[2:] == [(name, [first, first + 1, first + 2]) for name in FINALS]
     assert one.finals(study)[1] == [-math.inf] * 3
     assert one.best(study).number == 0
     one.run(study, 2, None)
     assert asked[4:] == [], "nothing is left to do"
     more = dataclasses.replace(one, n_policies=5)
     more.run(study, 2, None)
-    assert asked[4:] == [(name, [first + 3, first + 4]) for name, _ in finals]
+    assert asked[4:] == [(name, [first + 3, first + 4]) for name in FINALS]
 
 
 def test_a_finalist_of_more_seeds_is_compared_on_those_of_all(tmp_path, monkeypatch):
@@ -110,8 +108,7 @@ def test_a_finalist_of_more_seeds_is_compared_on_those_of_all(tmp_path, monkeypa
     # With its third seed, which no other has had, trial 0 would be the best.
     results |= {"final-0": [-6.0, -6.0, 30.0], "final-1": [-5.0, -5.0, -5.0]}
     replay(monkeypatch, results)
-    study = one.study()
-    one.run(study, 1, None)
+    study = run_search(one, 1)
     assert one.best(study).number == 0
     monkeypatch.setattr(Search, "_seeds_affordable", lambda *arguments: 2)
     one.run(study, 2, None)
@@ -131,16 +128,14 @@ def test_one_seed_of_a_finalist_that_diverges_counts_as_such(tmp_path, monkeypat
 
     monkeypatch.setattr(PPOAgent, "update", diverging)
     with on_counting_envs():
-        study = one.study()
-        one.run(study, 1, None)
+        study = run_search(one, 1)
     assert [math.isfinite(final) for final in one.finals(study)[0]] == [True, False, True]
 
 
 def test_without_finalists_the_best_is_the_best_trial(tmp_path, monkeypatch):
     one = search_in(tmp_path, n_finalists=0)
     replay(monkeypatch, {"trial-0": [-9.0], "trial-1": [-1.0]})
-    study = one.study()
-    one.run(study, 2, None)
+    study = run_search(one, 2)
     assert one.best(study).number == 1
 
 
@@ -172,8 +167,7 @@ def test_time_for_the_finals_is_left(seconds, names, n_seeds, tmp_path, monkeypa
 
     monkeypatch.setattr(Search, "_train", train)
     one = dataclasses.replace(search_in(tmp_path), quiet=False)
-    study = one.study()
-    one.run(study, None, seconds)
+    run_search(one, None, seconds)
     left = max(0, seconds - 10 * names.count("trial"))
     assert f"no further trial: {left} s are left, and one more" in capsys.readouterr().out
     assert played == names
@@ -210,8 +204,7 @@ def test_a_study_goes_on_where_it_was_stopped(tmp_path, monkeypatch):
 def test_trials_train_policies_of_other_seeds(tmp_path):
     one = search_in(tmp_path, n_finalists=1)
     with on_counting_envs():
-        study = one.study()
-        one.run(study, 2, None)
+        study = run_search(one, 2)
     configs = {
         folder.name: [read_config(policy) for policy in sorted(folder.glob("policy-*"))]
         for folder in tmp_path.iterdir()
@@ -238,9 +231,8 @@ def test_the_score_is_the_mean_over_the_policies():
     assert score_of([Stub([1.0, 3.0]), Stub([6.0])]) == 4.0
     assert score_of([Stub([1.0]), Stub([])]) == -math.inf
     lucky = Stub([-6.0, -6.0, -3.0, -3.0, *[0.0] * 8])
-    lucky.state.recent_variants.extend(
-        [*RED_AGENTS[:1] * 2, *RED_AGENTS[1:2] * 2, *RED_AGENTS[2:] * 8]
-    )
+    for red_agent, n in zip(RED_AGENTS, (2, 2, 8), strict=True):
+        lucky.state.recent_variants.extend([red_agent] * n)
     assert score_of([lucky]) == -3, "each kind of episode as often as it is drawn"
     crashing = Stub([6.0])
     crashing.state.skipped_episodes = [1, 2, 3, 4]
@@ -251,10 +243,7 @@ def test_the_score_is_the_mean_over_the_policies():
     ("values", "result"),
     [
         ({"state": COMPLETE, "value": -3.456}, "-3.46"),
-        (
-            {"state": PRUNED, "intermediate_values": {1: -9.0, REPORTS // 2: -8.0}},
-            "given up at 50%",
-        ),
+        ({"state": PRUNED, "intermediate_values": {REPORTS // 2: -8.0}}, "given up at 50%"),
         ({"state": PRUNED, "user_attrs": {FAILURE: "the loss is inf"}}, "failed"),
     ],
 )
@@ -278,8 +267,7 @@ def test_the_first_trial_has_the_configs_own_settings_also_outside_the_ranges(
     config = config_of(settings={"entropy_coef": 0.0, "learning_rate": 1e-3})
     ranges = {"entropy_coef": (1e-5, 1e-1), "learning_rate": (1e-5, 1e-1)}
     one = Search(config, ranges, 2, 1, tmp_path, quiet=True)
-    study = one.study()
-    one.run(study, 3, None)
+    study = run_search(one, 3)
     own = {"entropy_coef": 0.0, "learning_rate": 1e-3}
     assert trained[0] == own
     assert own not in trained[1:3]

@@ -72,16 +72,13 @@ def test_a_journal_that_names_a_file_is_not_played_back(tmp_path):
     assert not journal.exists()
 
 
-@pytest.mark.parametrize("finals", [{"x": [1.0]}, {"0": ["x"]}, [1.0], {"0": None}])
-def test_a_study_with_odd_finals_is_one_line(finals, tmp_path):
-    search_in(tmp_path).study().set_user_attr(search.FINALS, finals)
-    with pytest.raises(UserError, match="no search of this package"):
-        search_in(tmp_path).study()
-
-
-def test_a_study_of_other_settings_is_one_line(tmp_path):
+@pytest.mark.parametrize("finals", [{"x": [1.0]}, {"0": ["x"]}, [1.0], {"0": None}, "a trial"])
+def test_a_study_with_odd_finals_or_of_other_settings_is_one_line(finals, tmp_path):
     study = search_in(tmp_path).study()
-    study.tell(study.ask(), 1.0)
+    if finals == "a trial":
+        study.tell(study.ask(), 1.0)
+    else:
+        study.set_user_attr(search.FINALS, finals)
     with pytest.raises(UserError, match="no search of this package"):
         search_in(tmp_path).study()
 

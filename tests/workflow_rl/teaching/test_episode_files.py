@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workflow_rl.agents.policies.distributions import Categorical, Distribution
+from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.further_distributions import DiagonalGaussian, MultiCategorical
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.team import TeamLayout
@@ -61,7 +61,7 @@ def example(spaces: Spaces, dtype: Any = np.float32) -> Recorded:
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 @pytest.mark.parametrize("spaces", SPACES.values(), ids=SPACES)
-def test_what_was_written_is_read(spaces: Spaces, dtype: Any, tmp_path: Path) -> None:
+def test_what_was_written_is_read(spaces, dtype, tmp_path):
     written = example(spaces, dtype)
     write_episodes(tmp_path / "episodes.npz", written)
     assert holds_episodes(tmp_path / "episodes.npz")
@@ -86,7 +86,7 @@ def changed_file(path: Path, **changes: Any) -> Path:
     return path
 
 
-def test_a_file_of_other_writers_is_read(tmp_path: Path) -> None:
+def test_a_file_of_other_writers_is_read(tmp_path):
     action = np.array([[1, 4]] * 6, np.uint8)
     read = read_episodes(changed_file(tmp_path / "x.npz", action=action, more=np.zeros(3)))
     assert read.trajectories[0].action.dtype == np.int64
@@ -114,14 +114,12 @@ def test_a_file_of_other_writers_is_read(tmp_path: Path) -> None:
         ({"settings": {"version": 2}}, "is of version 2"),
     ],
 )
-def test_a_file_whose_parts_do_not_fit_is_refused(
-    changes: dict[str, Any], said: str, tmp_path: Path
-) -> None:
+def test_a_file_whose_parts_do_not_fit_is_refused(changes, said, tmp_path):
     with pytest.raises(ValueError, match=said):
         read_episodes(changed_file(tmp_path / "x.npz", **changes))
 
 
-def test_files_of_other_kinds_hold_no_episodes(tmp_path: Path) -> None:
+def test_files_of_other_kinds_hold_no_episodes(tmp_path):
     (tmp_path / "text.npz").write_text("no archive")
     np.savez(tmp_path / "arrays.npz", a=np.zeros(3))
     for name in ("text.npz", "arrays.npz", "nowhere.npz", ".", "x" * 5000):
@@ -129,7 +127,7 @@ def test_files_of_other_kinds_hold_no_episodes(tmp_path: Path) -> None:
 
 
 @given(st.integers(0, 10**4), st.integers(0, 255))
-def test_a_damaged_file_is_refused(tmp_path_factory: Any, place: int, value: int) -> None:
+def test_a_damaged_file_is_refused(tmp_path_factory, place, value):
     path = tmp_path_factory.mktemp("damaged") / "x.npz"
     write_episodes(path, example(SPACES["choice"]))
     content = bytearray(path.read_bytes())
@@ -151,11 +149,11 @@ def test_a_damaged_file_is_refused(tmp_path_factory: Any, place: int, value: int
         (DiagonalGaussian(1), np.array([[np.nan]]), True),
     ],
 )
-def test_actions_of_the_space(distribution: Distribution, action: Any, is_wrong: bool) -> None:
+def test_actions_of_the_space(distribution, action, is_wrong):
     assert (what_is_wrong_with(action, distribution) is not None) == is_wrong
 
 
-def test_an_action_that_its_mask_rules_out_is_refused(tmp_path: Path) -> None:
+def test_an_action_that_its_mask_rules_out_is_refused(tmp_path):
     written = example(SPACES["choice"])
     for trajectory in written.trajectories:
         trajectory.obs[:, -3:] = 0

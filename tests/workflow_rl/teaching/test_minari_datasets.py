@@ -12,8 +12,8 @@ import pytest
 from gymnasium import spaces
 
 from tests.any_envs import PuzzleEnv
-from tests.tiny_runs import same_weights
-from tests.workflow_rl.runs.any_env_runs import config_of, run
+from tests.tiny_runs import run, same_weights
+from tests.workflow_rl.runs.small_runs import config_of
 from workflow_rl import record
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.copy_teacher import teacher_of
@@ -76,7 +76,7 @@ def turned(obs: Any) -> dict[str, Any]:
         (lamp, {"env": PuzzleEnv}),
     ],
 )
-def test_what_is_written_is_read(function: Any, more: dict[str, Any], tmp_path: Path) -> None:
+def test_what_is_written_is_read(function, more, tmp_path):
     file = record(function, tmp_path / "x.npz", 4, n_workers=1, **more)
     record(function, "minari:ours/tried-v0", 4, n_workers=1, **more)
     ours, theirs = read_episodes(file), read_episodes(Path("minari:ours/tried-v0"))
@@ -89,7 +89,7 @@ def test_what_is_written_is_read(function: Any, more: dict[str, Any], tmp_path: 
             assert np.array_equal(getattr(one, name), getattr(other, name)), name
 
 
-def test_minari_reads_what_the_environment_showed() -> None:
+def test_minari_reads_what_the_environment_showed():
     record(lamp, "minari:puzzle-v0", 3, env=PuzzleEnv, n_workers=1)
     dataset = minari.load_dataset("puzzle-v0")
     assert dataset.total_episodes == 3
@@ -101,7 +101,7 @@ def test_minari_reads_what_the_environment_showed() -> None:
         assert bool(episode.terminations[-1] or episode.truncations[-1])
 
 
-def test_a_copy_of_a_dataset_is_a_copy_of_the_file(tmp_path: Path) -> None:
+def test_a_copy_of_a_dataset_is_a_copy_of_the_file(tmp_path):
     file = record(push, tmp_path / "x.npz", 6, n_workers=1, **CART_POLE)
     record(push, "minari:pole-v0", 6, n_workers=1, **CART_POLE)
     for name, teacher in {"file": str(file), "dataset": "minari:pole-v0"}.items():
@@ -112,7 +112,7 @@ def test_a_copy_of_a_dataset_is_a_copy_of_the_file(tmp_path: Path) -> None:
     assert told["sha256"] == minari_datasets.digest_of_dataset("pole-v0")
 
 
-def test_a_dataset_of_others(tmp_path: Path) -> None:
+def test_a_dataset_of_others(tmp_path):
     buffer = minari.data_collector.EpisodeBuffer(
         observations=np.zeros((3, 4)),
         actions=np.array([0, 1]),
@@ -135,21 +135,22 @@ def test_a_dataset_of_others(tmp_path: Path) -> None:
         teacher_of(config_of("Pendulum-v1", teacher="minari:zeros-v0"))
 
 
-def test_an_entry_that_minari_takes_for_two_is_refused(datasets: Path) -> None:
+def test_an_entry_that_minari_takes_for_two_is_refused(datasets):
     class Slash(Ordered):
         observation_space = spaces.Dict({"z/a": spaces.Box(0, 1)})
 
         def _seen(self) -> dict[str, Any]:
             return {"z/a": np.zeros(1, np.float32)}
 
+    def turn(obs: Any) -> dict[str, Any]:
+        return {"turn": 1, "by": np.zeros(2)}
+
     with pytest.raises(UserError, match="slash: 'z/a'"):
-        record(
-            lambda obs: {"turn": 1, "by": np.zeros(2)}, "minari:cut-v0", 2, env=Slash, n_workers=1
-        )
+        record(turn, "minari:cut-v0", 2, env=Slash, n_workers=1)
     assert not (datasets / "cut-v0").exists()
 
 
-def test_what_cannot_be_used_is_one_line(datasets: Path) -> None:
+def test_what_cannot_be_used_is_one_line(datasets):
     def refused(name: str, why: str) -> None:
         with pytest.raises(ValueError, match=why) as caught:
             read_episodes(Path(f"minari:{name}"))
@@ -170,7 +171,7 @@ def test_what_cannot_be_used_is_one_line(datasets: Path) -> None:
     refused("pole-v0", "cannot be read")
 
 
-def test_a_registered_environment_is_recovered_with_its_arguments() -> None:
+def test_a_registered_environment_is_recovered_with_its_arguments():
     swing = {"env": "Pendulum-v1", "env_args": {"g": 5.0, "max_episode_steps": 20}}
     record(push, "minari:pole-v0", 2, n_workers=1, **CART_POLE)
     record(pull, "minari:swing-v0", 2, n_workers=1, **swing)
@@ -185,9 +186,7 @@ def test_a_registered_environment_is_recovered_with_its_arguments() -> None:
     assert minari.load_dataset("puzzle-v0").env_spec is None
 
 
-def test_an_environment_that_a_module_registers_is_recovered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_environment_that_a_module_registers_is_recovered(tmp_path, monkeypatch):
     (tmp_path / "my_pole.py").write_text(
         "import gymnasium\n"
         "gymnasium.register('MyPole-v0', 'gymnasium.envs.classic_control:CartPoleEnv',\n"

@@ -17,7 +17,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.strangers.folders import poison
-from tests.workflow_rl.runs.cyborg_runs import PPO, config_of, run, same_weights
+from tests.tiny_runs import same_weights
+from tests.workflow_rl.runs.small_runs import COMPILED as ON_COMPILED
+from tests.workflow_rl.runs.small_runs import PPO, config_of
 from workflow_rl import api
 from workflow_rl.cage.attackers import Roster
 from workflow_rl.cage2.cyborg.simulators import make_simulator
@@ -35,13 +37,17 @@ from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.named_by_file import require_named
 from workflow_rl.environments.source import make_environment
 from workflow_rl.errors import ConfigError
-from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
+from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.loop import train_policy
 from workflow_rl.runs.resume import resumed_plan
 from workflow_rl.runs.saved_agent import load_player
 
 OF_CYBORG, COMPILED = "tests.own_reds:RestlessRed", "tests.own_reds:Restless"
+
+
+def run(path: Path, config: TrainConfig, resumed: Checkpoint | None = None) -> None:
+    train_policy(config, path, resumed, quiet=True)
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +181,7 @@ def test_weights_are_those_of_any_number_of_workers_and_of_a_resumed_run(
         "red_agent": f"{OF_CYBORG},{COMPILED}=2,{red_run},B_lineAgent",
         **{"max_steps": 8, "simulator": simulator, "observation": "belief"},
     }
-    configs = [config_of(env_args=args, n_workers=n) for n in (1, 2)]
+    configs = [config_of("CAGE-2", env_args=args, n_workers=n) for n in (1, 2)]
     for name, config in zip(("one", "two"), configs, strict=True):
         run(tmp_path / name, config)
     assert same_weights(tmp_path / "one", tmp_path / "two")
@@ -266,7 +272,7 @@ def test_commands_do_not_read_a_blue_agent_that_only_a_run_names(
 def test_a_red_agent_that_is_typed_on_a_resume_is_not_asked_for(
     stranger: str, tmp_path: Path
 ) -> None:
-    run(tmp_path / "run", config_of(simulator="compiled"))
+    run(tmp_path / "run", config_of("CAGE-2", env_args=ON_COMPILED))
     poison(tmp_path, lambda config: config.update(red_agent=stranger))
     resumed = ["train-async", "--resume", str(tmp_path / "run"), "--total-episodes", "99"]
     for typed, message in {
@@ -283,7 +289,7 @@ def test_a_study_asks_for_the_red_agent_of_the_run_that_it_resumes(
     stranger: str, tmp_path: Path
 ) -> None:
     """A study asks for all of a config, which has the environment's arguments by their names."""
-    run(tmp_path / "run", config_of(simulator="compiled"))
+    run(tmp_path / "run", config_of("CAGE-2", env_args=ON_COMPILED))
     poison(tmp_path, lambda config: config.update(red_agent=stranger))
     asked = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors").config
     (config,) = resumed_plan(tmp_path / "run", {**asked, "total_episodes": 99}).configs
@@ -293,7 +299,7 @@ def test_a_study_asks_for_the_red_agent_of_the_run_that_it_resumes(
 
 def test_who_types_the_red_agent_has_no_file_read(stranger: str, tmp_path: Path) -> None:
     """A run holds the content of its scenario. A stranger's may hold a path in its place."""
-    run(tmp_path / "run", config_of(simulator="compiled"))
+    run(tmp_path / "run", config_of("CAGE-2", env_args=ON_COMPILED))
     Path("secret.yaml").write_text("hosts: {}")
     poison(tmp_path, lambda config: config.update(red_agent=stranger, scenario="secret.yaml"))
     resumed = ["train-async", "--resume", str(tmp_path / "run"), "--total-episodes", "99"]
@@ -305,9 +311,11 @@ def test_who_types_the_red_agent_has_no_file_read(stranger: str, tmp_path: Path)
 def test_an_agent_is_scored_without_the_red_agent_that_it_learned_against(
     stranger: str, tmp_path: Path
 ) -> None:
-    config = config_of(env_args={"red_agent": stranger, "max_steps": 8, "simulator": "compiled"})
+    config = config_of(
+        "CAGE-2", env_args={"red_agent": stranger, "max_steps": 8, "simulator": "compiled"}
+    )
     saved = config.to_dict()
-    run(tmp_path / "run", config_of(simulator="compiled"))
+    run(tmp_path / "run", config_of("CAGE-2", env_args=ON_COMPILED))
     for path in (tmp_path / "run").glob("*.safetensors"):
         save_checkpoint(path, dataclasses.replace(load_checkpoint(path), config=saved))
     _, environment = load_player(tmp_path / "run")

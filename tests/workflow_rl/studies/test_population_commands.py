@@ -133,7 +133,7 @@ def test_stopped_after_its_last_update_it_is_finished_by_resuming(trained, tmp_p
 
     resume = ["--resume", str(path), "--quiet"]
     with monkeypatch.context() as patch:
-        patch.setattr("workflow_rl.runs.population_dir.finish_population", full)
+        patch.setattr("workflow_rl.runs.several_policies.finish_population", full)
         output_of("train-population", *resume, "--total-steps", "1200", code=2)
     output_of("train-population", *resume)
     summary = json.loads((path / "summary.json").read_text())

@@ -292,9 +292,9 @@ class Cage2Guest(CageGuest):
         return Recipe(CHAMPION, N_CANDIDATES, score, (16, 4, 1), PLAYS_WITH)
 
     def parity(self) -> Any:
-        from workflow_rl.cage2.commands.parity import parity
+        from workflow_rl.cage2.commands.parity import parity_of_cage2
 
-        return parity
+        return parity_of_cage2
 
     def findings(self) -> Iterable[Callable[[], Iterable[Any]]]:
         from workflow_rl.cage2.cyborg import installation

@@ -111,9 +111,9 @@ class Cage4Guest(CageGuest):
         return TeamPlayer(make_scripted_team(str(agent))) if str(agent) in TEAMS else None
 
     def parity(self) -> Any:
-        from workflow_rl.cage4.commands.parity import parity
+        from workflow_rl.cage4.commands.parity import parity_of_cage4
 
-        return parity
+        return parity_of_cage4
 
     def findings(self) -> Iterable[Callable[[], Iterable[Any]]]:
         from workflow_rl.cage4.cyborg import installation

@@ -58,8 +58,8 @@ _OPTIONS = [
 ]  # fmt: skip
 
 
-@click.command(params=_OPTIONS, cls=ClearCommand)
-def parity(**options: Any) -> None:
+@click.command("parity", params=_OPTIONS, cls=ClearCommand)
+def parity_of_cage2(**options: Any) -> None:
     """Compare CybORG and the compiled simulator of CAGE-2.
 
     The red agents any-action, possible-action and impossible-action draw Red's actions outside of

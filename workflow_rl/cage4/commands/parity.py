@@ -47,8 +47,8 @@ _OPTIONS = [
 ]  # fmt: skip
 
 
-@click.command(params=_OPTIONS)
-def parity(**options: Any) -> None:
+@click.command("parity", params=_OPTIONS)
+def parity_of_cage4(**options: Any) -> None:
     """Compare two simulators of CAGE-4.
 
     The red teams random-reds, careless-reds and program-reds choose from outside of both

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from workflow_rl.suggestions import question, word_meant
+
 
 class RedProgram(Protocol):
     """Red in one env, episode after episode."""
@@ -51,7 +53,8 @@ def action_index(action: Any, action_names: tuple[str, ...], who: str = "Red") -
     index = indices_of(action_names).get(action, action) if isinstance(action, str) else action
     if isinstance(index, int | np.integer) and 0 <= index < len(action_names):
         return int(index)
+    meant = question(word_meant(action, action_names)[:3]) if isinstance(action, str) else ""
     raise ValueError(
         f"{who}'s action={action!r}: it is no index from 0 to {len(action_names) - 1}, and no name "
-        "in seen.action_names"
+        f"in seen.action_names.{meant}"
     )

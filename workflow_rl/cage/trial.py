@@ -30,6 +30,7 @@ def found_by_trying(environment: AgainstReds, idle: Idle, most_steps: int) -> st
     idle: Blue's actions `[1, ...]` in every step. most_steps: of an episode. Raises ConfigError
     for a red agent that cannot play.
     """
+    _ = environment.opponents  # Raises ConfigError for a red agent that is not there.
     steps = min(most_steps, environment.episode_steps)
     tried = ", ".join(environment.foreign)
     try:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.team import ACTS
+from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.cage.attackers import Attacker, AttackerError
 from workflow_rl.cage.red_program import RedProgram, action_index, indices_of
 from workflow_rl.cage4.red import red_api
@@ -133,15 +134,18 @@ class PythonReds:
         self, rows: NDArray[np.uint8], envs: Sequence[int] = (0,)
     ) -> tuple[NDArray[np.int64], None]:
         """Return the choices `[M, 6]` of the agents in M envs. An agent that does not decide
-        sleeps. rows: see `red_api.red_layout`. Raises ValueError for what is no action."""
+        sleeps. rows: see `red_api.red_layout`. Raises AttackerError."""
         choices = np.zeros((len(envs), len(RED_TEAM)), np.int64)
         status = rows[:, red_api.FIRST_STATUS : red_api.FIRST_STATUS + len(RED_TEAM)]
         for i, agent in np.argwhere(status == ACTS).tolist():
             env = envs[i]
             seen = AgentSees(agent, self._steps[env], rows[i])
-            choices[i, agent] = action_index(
-                self._programs[env].act(seen), ACTION_NAMES[agent], RED_TEAM[agent]
-            )
+            try:
+                action = self._programs[env].act(seen)
+                choices[i, agent] = action_index(action, ACTION_NAMES[agent], RED_TEAM[agent])
+            except Exception as error:
+                step, why = self._steps[env], in_one_line(error)
+                raise AttackerError(f"{self._attacker.name} fails in step {step}: {why}") from error
         for env in envs:
             self._steps[env] += 1
         return choices, None

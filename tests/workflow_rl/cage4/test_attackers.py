@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from tests.workflow_rl.cage4.red_files import write_red_team
 from workflow_rl.cage.attackers import Attacker
@@ -21,7 +22,8 @@ from workflow_rl.cage4.compiled.red_simulator import RedSimulator
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.red import red_api
 from workflow_rl.cage4.red.roster import LIBRARY
-from workflow_rl.cage4.scenario.scenario4 import AGENTS
+from workflow_rl.cage4.scenario.scenario4 import AGENTS, ENV_ID
+from workflow_rl.commands.main import main
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.errors import ConfigError
 
@@ -159,6 +161,40 @@ def test_a_mixture_meets_all_of_the_library() -> None:
 def test_what_cannot_play_is_refused(attacker: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         Cage4(red_agent=f"{HERE}:{attacker}").check()
+
+
+class Tires(Kinds):
+    def act(self, seen: AgentSees) -> str:
+        if seen.step == 250:
+            raise LookupError("I am tired")
+        return "Sleep"
+
+
+@pytest.mark.parametrize("command", ["evaluate", "replay"])
+def test_an_attacker_that_fails_late_is_one_line(command: str, tmp_path: Path) -> None:
+    only = {"evaluate": ["--episodes", "2"], "replay": ["--output", str(tmp_path / "page.html")]}
+    asked = [command, "sleep", "--env", ENV_ID, "--red-agent", f"{HERE}:Tires", *only[command]]
+    result = CliRunner().invoke(main, asked)
+    assert result.exit_code == 2, result.output
+    *_, line = result.output.splitlines()
+    assert line.startswith("Error: Invalid value for --red-agent: ")
+    assert "Tires fails in step 250: LookupError: I am tired" in line
+
+
+@pytest.mark.parametrize("command", ["evaluate", "train-async"])
+def test_a_class_that_is_none_is_one_line(command: str) -> None:
+    agent = ["sleep"] if command == "evaluate" else ["--total-episodes", "1"]
+    words = [command, *agent, "--env", ENV_ID, "--red-agent", f"{HERE}:NoProgram"]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 2, result.output
+    told = f"--red-agent: {HERE}:NoProgram is no red agent: it needs the methods begin and act"
+    assert result.output.splitlines()[-1].endswith(told)
+
+
+def test_a_library_is_no_strangers() -> None:
+    Cage4(red_agent="greedy", max_steps=STEPS, named_by_file=True).check()
+    with pytest.raises(ConfigError, match="only the file names the red_agent"):
+        Cage4(red_agent=f"{HERE}:Kinds", named_by_file=True).check()
 
 
 def test_who_draws_from_elsewhere_is_told() -> None:

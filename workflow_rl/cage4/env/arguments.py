@@ -22,7 +22,7 @@ MOST_STEPS = 10_000
 
 def _one(value: Any) -> str:
     if (name := REDS.single(REDS.text(value))) is None:
-        raise ValueError(f"{value} is several: a stream of episodes is played against one")
+        raise ValueError(f"{value} is several: call the command once for each")
     return name
 
 

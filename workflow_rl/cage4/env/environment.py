@@ -114,6 +114,7 @@ class Cage4(AgainstReds, Scenario):
         user's own red agents. Return None, unless an episode of theirs is not determined by its
         seed.
         """
+        self.require_named()
         if self.own_rewards and "BlockTrafficZone" in ACTION_SETS[self.actions]:
             raise ConfigError(
                 "own_rewards",
@@ -124,7 +125,9 @@ class Cage4(AgainstReds, Scenario):
             if not self.steps_together:
                 cyborg_checkout()
             # Nothing of the user's is called in this process.
-            played = dataclasses.replace(self, red_agent=ASLEEP) if self.reds.foreign else self
+            played = self
+            if self.reds.foreign:
+                played = dataclasses.replace(self, red_agent=ASLEEP, named_by_file=False)
             envs = played.make_envs(1)
         except CheckoutError as error:
             raise ConfigError("simulator", str(error)) from None

@@ -9,6 +9,7 @@ from typing import Annotated, NamedTuple
 from pydantic import Field
 
 from workflow_rl.agents.settings import Settings
+from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage.replay_frame import shown_name
 from workflow_rl.cage4.agent.blue_team import SingleTeam, TeamMaker
 from workflow_rl.cage4.agent.scripted import TEAMS
@@ -18,7 +19,7 @@ from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.scenario.scenario4 import MAX_STEPS, RED_AGENTS, Scenario, scenarios_of
 from workflow_rl.cage4.scoring.scoring import LEAST_EVALUATED, learned_elsewhere
 from workflow_rl.environments.challenge import Replay
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError
 
 MOST_STEPS = 1000
 """Largest number of steps on a page, whose size grows with them."""
@@ -79,7 +80,10 @@ class Cage4Replays:
         opponent = red_agent + (f" ({scenario.changes})" if scenario.changes else "")
         teams = [SingleTeam(agent.make(1)) for agent in agents]
         reds = Cage4(red_agent=red_agent).opponents.get(red_agent, red_agent)
-        recordings = record_episodes(teams, reds, max_steps, seed, episode, scenario)
+        try:
+            recordings = record_episodes(teams, reds, max_steps, seed, episode, scenario)
+        except AttackerError as error:
+            raise ConfigError("red_agent", str(error)) from error
         lines = [
             f"{agent.told} against {opponent}, {len(recording.steps)} counted steps: "
             f"total {recording.total}"

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.settings import OneOf, Settings
+from workflow_rl.cage.attackers import AttackerError
 from workflow_rl.cage.scoring import Check, PlayedTwice, ResultSettings, as_tuple, checked
 from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
@@ -63,7 +64,7 @@ class ProtocolSettings(EpisodeSettings, ResultSettings):
     def _go_together(self) -> Self:
         for name, values in (("red_agent", self.red_agent), ("max_steps", self.max_steps)):
             if len(values) != 1:
-                raise ConfigError(name, f"{len(values)} are given: CAGE-4 is scored with one")
+                raise ConfigError(name, f"{len(values)} are given: call evaluate once for each")
         return self
 
 
@@ -264,9 +265,12 @@ class Cage4Scoring:
         for key, scenario in scenarios_of(dict(settings)).items():
             folder = settings.output_dir and settings.output_dir / key
             shared["scenario"] = scenario
-            scores[key] = play_protocol(
-                team, author, settings.simulator, episodes, folder=folder, **shared
-            )
+            try:
+                scores[key] = play_protocol(
+                    team, author, settings.simulator, episodes, folder=folder, **shared
+                )
+            except AttackerError as error:
+                raise ConfigError("red_agent", str(error)) from error
             if n_twice:
                 on_cyborg = play_protocol(team, author, "cyborg", n_twice, **shared)
                 twice += [

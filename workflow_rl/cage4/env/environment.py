@@ -114,7 +114,7 @@ class Cage4(AgainstReds, Scenario):
         user's own red agents. Return None, unless an episode of theirs is not determined by its
         seed.
         """
-        self.require_named()
+        super().check()
         if self.own_rewards and "BlockTrafficZone" in ACTION_SETS[self.actions]:
             raise ConfigError(
                 "own_rewards",

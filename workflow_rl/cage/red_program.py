@@ -39,9 +39,6 @@ class Asleep:
         return "Sleep"
 
 
-ASLEEP = f"{__name__}:Asleep"
-
-
 @functools.cache
 def indices_of(action_names: tuple[str, ...]) -> Mapping[str, int]:
     """Return the index of each name."""

@@ -13,7 +13,6 @@ from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.cage.attackers import Roster, label_of
 from workflow_rl.cage.environment import AgainstReds
-from workflow_rl.cage.red_program import ASLEEP
 from workflow_rl.cage4.agent.views import ACTION_SETS, SLEEP, ViewRows, views_layout
 from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, cyborg_checkout
 from workflow_rl.cage4.cyborg.simulators import make_simulator
@@ -127,7 +126,7 @@ class Cage4(AgainstReds, Scenario):
             # Nothing of the user's is called in this process.
             played = self
             if self.reds.foreign:
-                played = dataclasses.replace(self, red_agent=ASLEEP, named_by_file=False)
+                played = dataclasses.replace(self, red_agent="impact")
             envs = played.make_envs(1)
         except CheckoutError as error:
             raise ConfigError("simulator", str(error)) from None

@@ -29,9 +29,9 @@ def when_and_where(
 ) -> str:
     """Return a heat map for each kind of action, and their table, as HTML.
 
-    A field is the share of the steps of a part of the episodes in which the agent does this to the
-    place. acts: of all episodes together. places: in the order of the rows; those to which nothing
-    is done are left out. steps: of an episode.
+    A cell covers a part of the steps: in what share of these, over all episodes, the agent does
+    this to the place. acts: of all episodes together. places: in the order of the rows; those to
+    which nothing is done are left out. steps: of an episode.
     """
     part_of = np.arange(steps) * min(BINS, steps) // steps
     widths = np.bincount(part_of)

@@ -1,4 +1,7 @@
-"""What B_lineAgent's plan needs of a scenario, and of all networks of a family. It names hosts."""
+"""What B_lineAgent's plan needs of a scenario, and of all networks of a family.
+
+The plan refers to hosts by name.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ if TYPE_CHECKING:
     from workflow_rl.cage2.scenario.scenario import Scenario
 
 GOAL = "Op_Server0"
-"""The host that both agents want to stop."""
+"""The host that B_lineAgent and RedMeanderAgent want to stop."""
 _TAKE = ("DiscoverNetworkServices", "ExploitRemoteService", "PrivilegeEscalate")
 PLAN = (
     ("DiscoverRemoteSystems", "user"),
@@ -20,8 +23,9 @@ PLAN = (
     *((kind, "third") for kind in _TAKE),
     *((kind, "op_server") for kind in (*_TAKE, "Impact")),
 )
-"""B_lineAgent's fifteen actions: on its own subnet, the first host that it attacks, the host of
-Enterprise that this one leads to, the subnet of that, the third host there, or GOAL."""
+"""B_lineAgent's fifteen actions and their targets. user: its own subnet. first: the host that it
+attacks first. enterprise: the host of Enterprise that `first` leads to. subnet: the subnet of
+`enterprise`. third: the third host of `subnet`. op_server: GOAL."""
 AFTER_FAILURE = (0, 1, 2, 2, 2, 2, 5, 5, 5, 5, 9, 9, 9, 12, 13)
 """The action that follows each one that fails."""
 
@@ -69,7 +73,7 @@ def kept_hosts(start: Scenario, entry: Sequence[str]) -> set[str]:
     data = json.loads(start.content)
     kept = {start.red_host, server_host(data["Agents"]), GOAL, *entry}
     for hosts in start.subnets.values():
-        # B_lineAgent counts the hosts up to one that leads to its goal.
+        # B_lineAgent picks a host by its position: all up to one that leads to GOAL stay.
         leading = [
             n for n, host in enumerate(hosts, 1) if GOAL in data["Hosts"][host].get("info", {})
         ]

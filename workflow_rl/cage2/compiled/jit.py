@@ -69,8 +69,8 @@ first_word: Any = intrinsic(_first_word)
 def _tables_at(_typing_context: Any, records: Any, networks: Any, index: Any) -> Any:
     """Return the record of tables in row `index` of networks, uint8 `[K, bytes]`.
 
-    The bytes hold records of the capacity of `records`. An array of records as one more argument
-    would cost a call from Python a sixth of a step.
+    The bytes are records of tables, which have room for as many hosts as `records`. They are passed
+    as bytes: one more array of records would make each call from Python a sixth of a step slower.
     """
     hosts = records.dtype.typeof("n_red_sessions").shape[0]
     capacity = next(capacity for capacity in CAPACITIES if capacity.hosts == hosts)

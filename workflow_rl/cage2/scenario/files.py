@@ -25,10 +25,10 @@ from workflow_rl.output_files import make_folder, write_text
 from workflow_rl.suggestions import question, word_meant
 
 MOST_BYTES = 300_000
-"""The most of a file, and of the texts in it."""
+"""The largest size of a file in bytes, and of all its texts together."""
 MOST_ENTRIES = 20_000
-"""The largest number of entries of a file. An alias counts as often as it is used, as do the bytes
-of a text that it stands for."""
+"""The largest number of entries of a file. Each use of an alias counts again, for entries and
+for bytes."""
 MOST_LEVELS = 20
 MOST_DIGITS = 40
 """Characters of a number."""
@@ -68,7 +68,7 @@ class PlacedFile:
         self._n_entries += 1
         if self._n_entries > MOST_ENTRIES:
             raise self._error(place, f"the file has more than {MOST_ENTRIES:,} entries")
-        if len(place) > MOST_LEVELS:  # An alias may stand for what it is in.
+        if len(place) > MOST_LEVELS:  # An alias may contain itself.
             raise self._error(place, f"it is nested deeper than {MOST_LEVELS} levels")
         if isinstance(node, yaml.SequenceNode) and node.tag.endswith(":seq"):
             return [self._value(entry, (*place, i)) for i, entry in enumerate(node.value)]

@@ -37,9 +37,9 @@ OT_SERVICE_STOPPED = "OT service stopped"
 class HostState:
     """A host after a step.
 
-    red: Red's best session on the host: none, user or privileged. thought: the one that Red thinks
-    to have, who is not told when Blue removes it. known: what Red knows of the host: nothing,
-    address, or ports (the open ones that an exploit attacks, in `ports`). activity:
+    red: Red's best session on the host: none, user or privileged. thought: the session that Red
+    believes it has: Red is not told when Blue removes it. known: what Red knows of the host:
+    nothing, address, or ports (the open ones that an exploit attacks, in `ports`). activity:
     what Blue saw on the host in the step: nothing, scan or exploit. belief: the compromise that the
     observation shows: clean, unknown, user or privileged.
     """
@@ -261,7 +261,7 @@ def _state_of(words: Mapping[str, Any], name: str, bits: Sequence[int], thought:
     )
 
 
-# Equal states are shared: most hosts are most of the time as some host was before.
+# Equal states share an object, because most states repeat an earlier one.
 _host_state = functools.lru_cache(maxsize=4096)(HostState)
 
 

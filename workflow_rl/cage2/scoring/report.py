@@ -54,7 +54,7 @@ MAPS = (
 )
 SEED = 0
 NO_HOST = "the network"
-"""What actions on no host are done to."""
+"""Shown as the place of actions that have no host."""
 
 
 def sections(runs: Sequence[Run], further: Path) -> list[Section]:
@@ -178,9 +178,9 @@ class Played(NamedTuple):
 
 
 def _checkpoints(run: Run, most: int) -> list[Path]:
-    """Return at most `most` kept checkpoints in their order, the last one and the best one.
+    """Return at most `most` kept checkpoints in their order; then the last checkpoint, then the best.
 
-    There are none of agents that see what no evaluation shows.
+    An agent that was trained on the true state has none, because no evaluation shows that state.
     """
     if run.config.get("observation") == "true-state":
         return []
@@ -204,7 +204,7 @@ def _reds(run: Run) -> list[str]:
 
 
 def _played(paths: Sequence[Path], reds: Sequence[str], progress: Progress) -> list[Played]:
-    """Play checkpoints. Of two that were saved at the same time, the later one counts."""
+    """Play checkpoints. Of two with one label, the later in `paths` counts."""
     played: dict[str, Played] = {}
     for path in paths:
         checkpoint = _play_checkpoint(path, reds, path.name == "best.safetensors")
@@ -222,7 +222,7 @@ def _play_checkpoint(path: Path, reds: Sequence[str], is_best: bool) -> Played:
         able = [red for red in reds if refusals(blue.network).get(red) is None]
         n = EPISODES if is_best else EPISODES_ON_THE_WAY
         return Played(label, path, blue.network, _episodes(blue, n, able))
-    except (RuntimeError, ConfigError) as error:  # As where CybORG itself would fail.
+    except (RuntimeError, ConfigError) as error:  # Such as a state in which CybORG itself fails.
         raise UserError(f"{path} cannot be played: {error.__cause__ or error}") from error
 
 
@@ -348,7 +348,7 @@ def _file_names(names: Sequence[str]) -> dict[str, str]:
 
 
 def _attackers(run: Run, played: Played) -> list[str]:
-    """Return the attackers of the training that were played, or else all that were."""
+    """Return the played attackers that the run trained against; if there are none, all played."""
     trained = {*REDS.read(run.config["red_agent"]).variants} - {"SleepAgent"}
     attackers = [red for red in played.trajectories if red != "SleepAgent"]
     return [red for red in attackers if red in trained] or attackers

@@ -1,6 +1,6 @@
 """CybORG's true state as plain lists, in which two simulators are compared.
 
-`true_state` gives, each a list:
+`cyborg_state` gives, each a list:
 
     hosts        per host, in order: name; addresses; processes; services; sessions; files; network
                  connection events, and Monitor's copy; process events, and Monitor's copy; used
@@ -9,21 +9,20 @@
       service    name, PID, active, reliability in percent
       session    agent, ids. Agents without sessions there are left out
       file       name, density
-      connection local address and port, remote address and port, PID; as a process's connection,
-                 and as a process event: pairs of name and value
-    sessions     per agent, in order: name, `sessions_count`, and per session: id twice, host, user,
+      connection local address and port, remote address and port, PID. A process's connection and
+                 a process event are lists of [name, value]
+    sessions     per agent, in order: name, `sessions_count`, and per session: id, its own id, host, user,
                  type, parent's id, PID, active, children's ids, class, ports by address, suspicious
                  PIDs by host. The last two are None in classes without them
-    agents       per agent: name; active; [action class, remaining steps] or None; and of a red
-                 agent the ids of its action space's server sessions, and its subnets; else None
-                 twice; states of hosts by address; steps that it counted. The last two are None in
-                 agents without them
+    agents       per agent: name; active; [action class, remaining steps] or None; ids of its action
+                 space's server sessions, and subnets (None unless the agent is red); states of
+                 hosts by address, and counted steps (None in agents without them)
     blocks       pairs of a subnet and the subnets that it blocks
     phase        0, 1 or 2
     step         number of the last step
 
-A mapping is a list of pairs. Order is the container's. Enumerations are their names, but those that
-are strings, which are their values.
+A mapping is a list of pairs. Order is the container's. An Enum is its name, and an
+Enum of strings its value.
 """
 
 from __future__ import annotations

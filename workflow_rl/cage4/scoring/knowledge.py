@@ -48,7 +48,7 @@ class Knowledge:
         self._hosts: dict[int, Known] = {}
 
     def changes(self, step: int, state: Any, raw: Any) -> Iterator[tuple[int, int]]:
-        """Read a step. Yield the hosts of which something else is known now, and its number.
+        """Read a step. Yield each host whose `Known` changed, with the number of its new `Known`.
 
         state, raw: the network's records after the step, of `state.state_for` and `raw_record.RAW`.
         """

@@ -52,7 +52,7 @@ class Milestones:
 
 
 def _workflow_of(names: tuple[str, ...]) -> Workflow:
-    """Return milestones as groups. Raises ValueError for names that cannot be written in an order."""
+    """Return milestones as groups. Raises ValueError for names that fit no order."""
     if not 2 <= len(names) <= MOST_GROUPS or len(set(names)) < len(names):
         raise ValueError(f"milestones={names}: 2 to {MOST_GROUPS} different ones are needed")
     for name in names:
@@ -65,9 +65,10 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
     """An environment whose agent reaches milestones in the order that it is given.
 
     An observation is flat, and ends with the order's bits. With obedience "penalty", a bit for each
-    milestone follows, of which only that of the next milestone is 1. With obedience "mask", `info["action_mask"]`
-    forbids what would reach another milestone than the next one, and what the environment's own
-    mask forbids. If the two leave no action, the order cannot be kept: ObservationError.
+    milestone follows, of which only that of the next milestone is 1. With obedience "mask",
+    `info["action_mask"]` forbids what would reach another milestone than the next one, and what the
+    environment's own mask forbids. If the two leave no action, the order cannot be kept:
+    ObservationError.
 
     Args:
         env: the environment. Its actions are Discrete.

@@ -178,7 +178,7 @@ class Played(NamedTuple):
 
 
 def _checkpoints(run: Run, most: int) -> list[Path]:
-    """Return at most `most` kept checkpoints in their order; then the last checkpoint, then the best.
+    """Return at most `most` kept checkpoints in order; then the last checkpoint, then the best.
 
     An agent that was trained on the true state has none, because no evaluation shows that state.
     """

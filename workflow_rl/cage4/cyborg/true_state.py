@@ -11,9 +11,9 @@
       file       name, density
       connection local address and port, remote address and port, PID. A process's connection and
                  a process event are lists of [name, value]
-    sessions     per agent, in order: name, `sessions_count`, and per session: id, its own id, host, user,
-                 type, parent's id, PID, active, children's ids, class, ports by address, suspicious
-                 PIDs by host. The last two are None in classes without them
+    sessions     per agent, in order: name, `sessions_count`, and per session: id, its own id, host,
+                 user, type, parent's id, PID, active, children's ids, class, ports by address,
+                 suspicious PIDs by host. The last two are None in classes without them
     agents       per agent: name; active; [action class, remaining steps] or None; ids of its action
                  space's server sessions, and subnets (None unless the agent is red); states of
                  hosts by address, and counted steps (None in agents without them)

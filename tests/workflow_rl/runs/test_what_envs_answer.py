@@ -18,15 +18,16 @@ from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.errors import ConfigError, ObservationError, UserError
-from workflow_rl.runs import learner
+from workflow_rl.runs.agent_from_checkpoint import restored_agent
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.export import export_policy
 from workflow_rl.runs.folder import read_config
+from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.saved_agent import load_saved
 
 
 def critic_at(path: Path, obs: list[float]) -> float:
-    agent = learner.make_agent(read_config(path))
+    agent = make_agent(read_config(path))
     agent.load_state_dict(load_checkpoint(path / "checkpoint.safetensors").agent)
     with torch.no_grad():
         return float(agent.network.critic(torch.tensor([obs])))
@@ -219,4 +220,4 @@ def test_without_masks_the_policy_sees_none(tmp_path):
     run(tmp_path / "run", config)
     checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
     with pytest.raises(UserError, match="masks of actions"):
-        learner.restored_agent(learner.make_agent(masked), checkpoint, tmp_path / "run")
+        restored_agent(make_agent(masked), checkpoint, tmp_path / "run")

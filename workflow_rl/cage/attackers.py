@@ -104,11 +104,11 @@ class Attackers:
 @dataclass(frozen=True, eq=False)
 class Roster:
     """The attackers that a challenge knows by name. mixtures: names of several with weights.
-    library: "module:Class" of the attackers of this package, by their names."""
+    by_hand: "module:Class" of the attackers that were written by hand, by their names."""
 
     names: tuple[str, ...]
     mixtures: Mapping[str, str] = field(default_factory=dict)
-    library: Mapping[str, str] = field(default_factory=dict)
+    by_hand: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, value: Any) -> Attackers:
         """Return the attackers that a text, a path, a class, an object, or a mapping of these to
@@ -156,7 +156,7 @@ class Roster:
     @property
     def shown(self) -> str:
         """What can be named, in words."""
-        names = ", ".join((*self.names, *self.mixtures, *self.library))
+        names = ", ".join((*self.names, *self.mixtures, *self.by_hand))
         return (
             f"{names}, module:Class, the folder or policy file of a trained red agent, or several "
             f"with weights, such as {self.names[0]}=2,my_red:MyRed"
@@ -177,8 +177,8 @@ class Roster:
                 return Attacker(f"{kind.__module__}:{kind.__qualname__}", weight, value)
         elif value in self.names or _is_path(value):
             return Attacker(value, weight)
-        elif value in self.library:
-            return Attacker(value, weight, place=self.library[value])
+        elif value in self.by_hand:
+            return Attacker(value, weight, place=self.by_hand[value])
         elif _CLASS.fullmatch(value):
             return Attacker(value, weight)
         elif ":" in value:
@@ -186,7 +186,7 @@ class Roster:
                 refuse_a_file(value)
             except ValueError as error:
                 raise AttackerError(str(error)) from None
-        names = (*self.names, *self.mixtures, *self.library)
+        names = (*self.names, *self.mixtures, *self.by_hand)
         meant = question(word_meant(value, names)) if isinstance(value, str) else ""
         raise AttackerError(f"{value!r:.200} is no red agent: choose {self.shown}.{meant}")
 

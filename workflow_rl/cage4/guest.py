@@ -68,7 +68,7 @@ class Cage4Guest(CageGuest):
         brought = ("simulator", "observation", "actions", "own_rewards", "messages")
         return {
             "Blue": Side(ENV_ID, blue, "red_agent", fixed, greedy=True, brought=brought),
-            "Red": Side(RED_ENV_ID, red, "blue_agent", RED_AGENTS[:3], library=tuple(LIBRARY)),
+            "Red": Side(RED_ENV_ID, red, "blue_agent", RED_AGENTS[:3], by_hand=tuple(LIBRARY)),
         }
 
     def known_returns(self, args: Mapping[str, Any]) -> Mapping[str, float]:

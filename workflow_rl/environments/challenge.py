@@ -107,7 +107,7 @@ class Side(NamedTuple):
     policy files or names. An episode draws one of them by its seed, or, on the first side, plays
     against the one that its variant names. greedy: whether agents of this side choose their
     likeliest actions as opponents, or else sample them. fixed: names of this side's fixed agents,
-    which the other side's `opponents` takes. library: names of attackers that were written by
+    which the other side's `opponents` takes. by_hand: names of attackers that were written by
     hand, which `exploit` tries. brought: names of the arguments of which a guest's agents keep
     those of their training: what they see and do.
     """
@@ -116,7 +116,7 @@ class Side(NamedTuple):
     args: Mapping[str, Any]
     opponents: str
     fixed: Sequence[str] = ()
-    library: Sequence[str] = ()
+    by_hand: Sequence[str] = ()
     greedy: bool = False
     brought: Sequence[str] = ()
 

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from workflow_rl.cage2.scenario.family import ScenarioFamily
 
 LIBRARY: Mapping[str, str] = {
-    "greedy": "workflow_rl.cage2.red.library:GreedyRed",
-    "spread": "workflow_rl.cage2.red.library:SpreadRed",
-    "quiet": "workflow_rl.cage2.red.library:QuietRed",
-    "patient": "workflow_rl.cage2.red.library:PatientRed",
-    "returner": "workflow_rl.cage2.red.library:ReturningRed",
-    "decoy-shy": "workflow_rl.cage2.red.library:DecoyShyRed",
-    "last-found": "workflow_rl.cage2.red.library:LastFoundRed",
+    "greedy": "workflow_rl.cage2.red.by_hand:GreedyRed",
+    "spread": "workflow_rl.cage2.red.by_hand:SpreadRed",
+    "quiet": "workflow_rl.cage2.red.by_hand:QuietRed",
+    "patient": "workflow_rl.cage2.red.by_hand:PatientRed",
+    "returner": "workflow_rl.cage2.red.by_hand:ReturningRed",
+    "decoy-shy": "workflow_rl.cage2.red.by_hand:DecoyShyRed",
+    "last-found": "workflow_rl.cage2.red.by_hand:LastFoundRed",
     "stubborn": "workflow_rl.cage2.attackers:Stubborn",
 }
 """Where the attackers stand that were written by hand, by their names."""

@@ -21,18 +21,18 @@ from workflow_rl.cage4.scenario.simulator_protocol import RedSideSimulator, Step
 from workflow_rl.errors import UserError
 
 LIBRARY: Mapping[str, str] = {
-    "impact": "workflow_rl.cage4.red.library:ImpactAlone",
-    "loud-impact": "workflow_rl.cage4.red.library:LoudImpact",
-    "greedy": "workflow_rl.cage4.red.library:Greedy",
-    "spread": "workflow_rl.cage4.red.library:Spread",
-    "one-zone": "workflow_rl.cage4.red.library:OneZone",
-    "quiet": "workflow_rl.cage4.red.library:Quiet",
-    "phishing-waiter": "workflow_rl.cage4.red.library:PhishingWaiter",
-    "decoy-shy": "workflow_rl.cage4.red.library:DecoyShy",
-    "returner": "workflow_rl.cage4.red.library:Returner",
-    "timed": "workflow_rl.cage4.red.library:Timed",
-    "patient": "workflow_rl.cage4.red.library:Patient",
-    "masked": "workflow_rl.cage4.red.library:Disguised",
+    "impact": "workflow_rl.cage4.red.by_hand:ImpactAlone",
+    "loud-impact": "workflow_rl.cage4.red.by_hand:LoudImpact",
+    "greedy": "workflow_rl.cage4.red.by_hand:Greedy",
+    "spread": "workflow_rl.cage4.red.by_hand:Spread",
+    "one-zone": "workflow_rl.cage4.red.by_hand:OneZone",
+    "quiet": "workflow_rl.cage4.red.by_hand:Quiet",
+    "phishing-waiter": "workflow_rl.cage4.red.by_hand:PhishingWaiter",
+    "decoy-shy": "workflow_rl.cage4.red.by_hand:DecoyShy",
+    "returner": "workflow_rl.cage4.red.by_hand:Returner",
+    "timed": "workflow_rl.cage4.red.by_hand:Timed",
+    "patient": "workflow_rl.cage4.red.by_hand:Patient",
+    "masked": "workflow_rl.cage4.red.by_hand:Disguised",
 }
 """Where the attackers stand that were written by hand, by their names."""
 REDS = Roster(RED_AGENTS, {"library": ",".join(LIBRARY)}, LIBRARY)

@@ -1,8 +1,8 @@
-"""Attackers by name, in one grammar for all challenges: one attacker, or several with weights.
+"""Read the attackers that a user names: all challenges share this grammar.
 
 An attacker is a name that the challenge knows, `module:Class`, or the folder or policy file of a
-trained one. Several are "B_lineAgent=2,my_red:Patient=1,runs/red=1": the seed of each episode draws
-one of them. Workers import this module: no config library.
+trained attacker. "B_lineAgent=2,my_red:Patient=1,runs/red=1" is a mixture: the seed of each episode
+draws one attacker, by the weights. Workers import this module, so it imports no config library.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ MOST_WEIGHT = 10_000
 """The largest sum of the weights of a mixture."""
 LONGEST_LABEL = 80
 ACTS = ("act", "get_action")
-"""What the classes of attackers define, one or the other."""
+"""Names of methods. The class of an attacker defines at least one of them."""
 _CLASS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
 def label_of(text: str) -> str:
-    """Return a text as the label of a run, without characters that file names must not have."""
+    """Return the text with "-" for characters that file names must not have, cut if it is long."""
     return re.sub(r"[^\w.-]+", "-", text)[:LONGEST_LABEL]
 
 
@@ -38,9 +38,11 @@ class AttackerError(ValueError):
 
 @dataclass(frozen=True)
 class Attacker:
-    """One attacker. name: as configs and tables have it. weight: its share of the episodes, among
-    others. given: the class or object, if it was given in the place of a name. place:
-    "module:Class", of an attacker of this package."""
+    """One attacker of a mixture.
+
+    name: the attacker's name in configs and tables. weight: the number of shares in a draw.
+    given: the class or object, if the user gave it instead of a name.
+    place: "module:Class" of an attacker that this package brings."""
 
     name: str
     weight: int = 1
@@ -53,10 +55,8 @@ class Attacker:
         return self.given is None and ":" not in self.name and _is_path(self.name)
 
     def found(self) -> Any:
-        """Return the class or object. The user has typed the name: its module is imported.
-
-        Raises AttackerError.
-        """
+        """Return the class or object. The module of a name is imported, because the user typed the
+        name. Raises AttackerError."""
         if self.given is not None:
             return self.given
         try:
@@ -67,7 +67,7 @@ class Attacker:
 
 @dataclass(frozen=True)
 class Attackers:
-    """Attackers of which each episode draws one. known: the names that the challenge brings."""
+    """A mixture: each episode draws one member. known: the names that the challenge brings."""
 
     members: tuple[Attacker, ...]
     known: tuple[str, ...] = field(default=(), repr=False)
@@ -79,7 +79,7 @@ class Attackers:
 
     @functools.cached_property
     def shares(self) -> tuple[Attacker, ...]:
-        """Each attacker as often as its weight says."""
+        """The members, each repeated as often as its weight says."""
         return tuple(member for member in self.members for _ in range(member.weight))
 
     @property
@@ -88,74 +88,76 @@ class Attackers:
 
     @functools.cached_property
     def foreign(self) -> tuple[Attacker, ...]:
-        """Those that the challenge does not bring."""
+        """The members that the challenge does not bring."""
         return tuple(member for member in self.members if member.name not in self.known)
 
     def drawn(self, episode_seed: int) -> Attacker:
         if len(self.members) == 1:
             return self.members[0]
-        import numpy as np  # The defaults are shown without it.
+        import numpy as np  # Imported here: --help shows the defaults without NumPy.
 
-        # An env draws its later seeds from another stream.
+        # The key keeps this draw apart from the seeds that an env draws for later episodes.
         (word,) = np.random.SeedSequence(episode_seed, spawn_key=(1,)).generate_state(1)
         return self.shares[int(word) % len(self.shares)]
 
 
 @dataclass(frozen=True, eq=False)
 class Roster:
-    """The attackers that a challenge knows by name. mixtures: names of several with weights.
-    by_hand: "module:Class" of the attackers that were written by hand, by their names."""
+    """The names of attackers that a challenge knows.
+
+    names: attackers that the simulators play. mixtures: by name, the text that the name stands for.
+    by_hand: by name, "module:Class" of an attacker that was written by hand."""
 
     names: tuple[str, ...]
     mixtures: Mapping[str, str] = field(default_factory=dict)
     by_hand: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, value: Any) -> Attackers:
-        """Return the attackers that a text, a path, a class, an object, or a mapping of these to
-        weights names. Nothing is imported. The path of a file or folder is one attacker, whatever
-        its name. Raises AttackerError."""
+        """Return the attackers that a value names, and import nothing. Raises AttackerError.
+
+        value: a text, a path, a class, an object, or a mapping from these to weights. A path that
+        exists is one attacker, even if a comma or "=" is in the path."""
         if isinstance(value, Attackers):
             return value
-        if isinstance(value, str) and not _is_there(value):
+        if isinstance(value, str) and not _is_existing_path(value):
             return _parsed(self, self.mixtures.get(value, value))
         if isinstance(value, Mapping):
             return self.together([self.member(*pair) for pair in value.items()])
         return self.together([self.member(value)])
 
     def checked(self, red_agent: Any) -> Attackers:
-        """As `read`, for an argument `red_agent`, which the ValueError names."""
+        """Do as `read`, but raise a ValueError that names the argument `red_agent`."""
         try:
             return self.read(red_agent)
         except AttackerError as error:
             raise ValueError(f"red_agent: {error}") from None
 
     def text(self, value: Any) -> str:
-        """Return a value as a config keeps it: a text that names the same attackers as it stands.
+        """Return a text for a config: `read` turns the text into the same attackers again.
 
-        Raises AttackerError, also for a class that a module does not define.
-        """
+        Raises AttackerError, also for an object, and for a class that no module defines."""
         attackers = self.read(value)
         for member in attackers.members:
             if member.given is None:
                 continue
-            what = member.name.partition(":")[2]
+            kind = member.name.partition(":")[2]
             if not isinstance(member.given, type):
-                raise AttackerError(f"{what}(): give the class {what}, which a run can keep")
+                raise AttackerError(f"{kind}(): give the class {kind}, which a run can keep")
             if member.name.startswith("__main__:") or not _CLASS.fullmatch(member.name):
                 raise AttackerError(
-                    f"{what} is a class of a script or function: define it in a module, which a "
+                    f"{kind} is a class of a script or function: define it in a module, which a "
                     "run can keep"
                 )
-        return value if isinstance(value, str) and not _is_there(value) else str(attackers)
+        return value if isinstance(value, str) and not _is_existing_path(value) else str(attackers)
 
     def single(self, text: str) -> str | None:
-        """Return the name of the only attacker of a text, or None if there are several."""
+        """Return the name of the text's only attacker, or None if the text names several."""
         members = self.read(text).members
         return members[0].name if len(members) == 1 else None
 
     @property
     def shown(self) -> str:
-        """What can be named, in words."""
+        """The choices of a user, in words."""
         names = ", ".join((*self.names, *self.mixtures, *self.by_hand))
         return (
             f"{names}, module:Class, the folder or policy file of a trained red agent, or several "
@@ -163,7 +165,7 @@ class Roster:
         )
 
     def member(self, value: Any, weight: Any = 1) -> Attacker:
-        """Return what one name, path, class or object stands for. Raises AttackerError."""
+        """Return the attacker that a name, path, class or object stands for."""
         if isinstance(weight, bool) or not isinstance(weight, int) or weight < 1:
             raise AttackerError(f"{value}={weight}: a weight is a whole number from 1 up")
         if isinstance(value, os.PathLike):
@@ -191,7 +193,7 @@ class Roster:
         raise AttackerError(f"{value!r:.200} is no red agent: choose {self.shown}.{meant}")
 
     def together(self, members: list[Attacker]) -> Attackers:
-        """Return several attackers. Raises AttackerError."""
+        """Return the attackers as a mixture. Raises AttackerError."""
         names = [member.name for member in members]
         if twice := [name for name in names if names.count(name) > 1]:
             raise AttackerError(f"{twice[0]} is given twice")
@@ -218,5 +220,5 @@ def _is_path(name: str) -> bool:
     return ":" not in name and ("/" in name or Path(name).suffix in (".npz", ".safetensors"))
 
 
-def _is_there(name: str) -> bool:
+def _is_existing_path(name: str) -> bool:
     return _is_path(name) and os.path.exists(name)

@@ -1,4 +1,4 @@
-"""Checks of what a user hands to an environment. Workers import them: no config library."""
+"""Check a user's values for an environment. Workers import this: it imports no config library."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import numpy as np
 
 
 def checked_whole(name: str, value: Any) -> int:
-    """Return a whole number, of a type of Python's or NumPy's, as an int.
+    """Return an integer of Python or NumPy as an int.
 
-    Raises ValueError, which calls the value by `name`. Booleans are no numbers.
-    """
+    Raises ValueError for everything else, also for booleans. The message calls the value `name`."""
     try:
         if isinstance(value, bool | np.bool_) or getattr(value, "dtype", None) == np.bool_:
             raise TypeError
@@ -22,7 +21,7 @@ def checked_whole(name: str, value: Any) -> int:
 
 
 def checked_least(name: str, value: Any, least: int) -> int:
-    """Return a whole number from `least` up as an int. Raises ValueError."""
+    """Return an integer of Python or NumPy as an int. Raises ValueError, also below `least`."""
     number = checked_whole(name, value)
     if number < least:
         raise ValueError(f"{name}={number}: choose {least} or more")

@@ -1,7 +1,6 @@
-"""Two simulators of a challenge in lock-step: where an episode first differs, if anywhere.
+"""Play episodes in two simulators of a challenge at once, and find the first difference.
 
-A challenge brings its simulators, the players, and the words for a difference:
-`ComparedChallenge`.
+A challenge brings a `ComparedChallenge`: its simulators, the players, and words for a difference.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ Result = TypeVar("Result")
 
 
 class ComparedEpisode(NamedTuple):
-    """One episode to compare. blue, red_agent: names of the players. steps: its length, at most
-    `max_steps` of the simulators."""
+    """One episode to compare. blue, red_agent: names of the players. steps: at most `max_steps` of
+    the simulators."""
 
     blue: str
     red_agent: str
@@ -35,23 +34,23 @@ class ComparedEpisode(NamedTuple):
 
 
 class ComparedSimulator(Protocol):
-    """One simulator of a comparison. What it tells by name are arrays, or values that `marshal`
-    takes."""
+    """One simulator of a comparison. The values that it returns by name are NumPy arrays, or
+    values that `marshal` can write."""
 
     def reset(self, episode: ComparedEpisode) -> None: ...
 
     def step(self, chosen: Any) -> None:
-        """Play a step: see `Players.choose`. Raises RuntimeError if the simulator cannot."""
+        """Play a step with what `Players.choose` returned. Raises RuntimeError on failure."""
 
     def shown(self) -> dict[str, Any]:
-        """Return what the reset or the last step shows and gives. It is called once after each."""
+        """Return observations and rewards. Called once after the reset and after each step."""
 
     def network(self) -> dict[str, Any]:
-        """Return all that can change a later step. It is compared more seldom."""
+        """Return everything that can change a later step. Called less often than `shown`."""
 
 
 class Players(Protocol):
-    """The agents of both teams. They see the first simulator."""
+    """The agents of both teams. They observe the first simulator only."""
 
     def reset(self, episode: ComparedEpisode, first: Any) -> None: ...
 
@@ -62,7 +61,8 @@ class Players(Protocol):
 class Difference(NamedTuple):
     """Where an episode first differs.
 
-    step: 0 is the reset. what: all that differs, by name, in the first and in the second simulator.
+    step: number of the step; 0 is the reset. what: for each name whose values differ, the value in
+    the first simulator and the value in the second.
     """
 
     episode: ComparedEpisode
@@ -73,8 +73,8 @@ class Difference(NamedTuple):
 class Comparison(NamedTuple):
     """The result of one episode.
 
-    steps: that both simulators played. difference: in words, "" if there is none. error: what the
-    first simulator raised where both did, or "". seconds: CPU time of each simulator.
+    steps: how many steps both simulators played. difference: the first difference in words, or "".
+    error: the first simulator's message if both raised an error, or "". seconds: CPU time of each.
     """
 
     episode: ComparedEpisode
@@ -96,12 +96,12 @@ class ComparedChallenge(Hashable, Protocol):
     def described(
         self, difference: Difference, first: ComparedSimulator, second: ComparedSimulator
     ) -> str:
-        """Return the difference in words. The simulators stand where it was found."""
+        """Return the difference in words. Both simulators are still at its step."""
 
 
 class WorkShare(NamedTuple):
-    """Episodes that one process plays in turn, up to the first difference. network_every: see
-    `compare_episode`."""
+    """Episodes that one process plays one after another, until an episode differs. network_every:
+    see `compare_episode`."""
 
     episodes: tuple[ComparedEpisode, ...]
     network_every: int
@@ -116,13 +116,14 @@ def compare_episode(
 ) -> tuple[int, Difference | None, str, tuple[float, float]]:
     """Play one episode in both simulators, and compare what they show at every step.
 
-    network_every: steps from one comparison of the networks to the next one, which the reset and
-    the last step have, too; 0: networks are not compared.
+    network_every: networks are compared at the reset, then each time after so many steps, and at
+    the last step. If it is 0, networks are not compared.
 
-    Returns:
-        Steps played, the first difference, the error that both raised, and CPU seconds of both.
-    """
-    simulators, seconds, errors = (first, second), [0.0, 0.0], ["", ""]
+    Returns: steps played, the first difference, the first simulator's error if both raised an
+    error or "", and CPU seconds of each simulator."""
+    simulators = (first, second)
+    seconds = [0.0, 0.0]
+    errors = ["", ""]
     for i, simulator in enumerate(simulators):
         seconds[i] -= time.process_time()
         simulator.reset(episode)
@@ -157,36 +158,36 @@ def _differing(
     first: ComparedSimulator, second: ComparedSimulator, errors: Sequence[str], with_network: bool
 ) -> dict[str, tuple[Any, Any]]:
     if any(errors):
-        # Where both fail, the words are each simulator's own.
+        # Two failures are equal: each simulator words its error in its own way.
         return {} if all(errors) else {"error": (errors[0] or "none", errors[1] or "none")}
-    ours, theirs = first.shown(), second.shown()
+    ours = first.shown()
+    theirs = second.shown()
     if with_network:
-        ours, theirs = ours | first.network(), theirs | second.network()
+        ours = ours | first.network()
+        theirs = theirs | second.network()
     pairs = paired(ours, theirs)
     return {name: pair for name, pair in pairs.items() if not are_same(*pair)}
 
 
 def paired(first: dict[str, Any], second: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return the facts of both simulators by name. None: missing."""
+    """Return, for each name, its value in both simulators, or None where it is missing."""
     names = dict.fromkeys((*first, *second))
     return {name: (first.get(name), second.get(name)) for name in names}
 
 
 def are_same(value: Any, other: Any) -> bool:
-    """Return whether two values are equal, the order of keys and the types of plain values
-    included."""
+    """Return whether two values are equal. Keys have to have one order, and 1 is not True."""
     if isinstance(value, np.ndarray):
         return np.array_equal(value, other)
-    return marshal.dumps(value, 2) == marshal.dumps(other, 2)  # Unlike ==, 1 is not True here.
+    # Format 2 writes no references, which can differ between equal values.
+    return marshal.dumps(value, 2) == marshal.dumps(other, 2)
 
 
 def comparisons(
     challenge: ComparedChallenge, shares: Sequence[WorkShare], n_workers: int
 ) -> Iterator[list[Comparison]]:
-    """Yield the results of each share's episodes, in the order of the shares.
-
-    n_workers: the most processes. One worker is this process.
-    """
+    """Yield the results of each share's episodes, in the order of the shares. n_workers: the
+    largest number of processes. If it is 1, this process plays."""
     play = functools.partial(_play, challenge)
     yield from in_processes(play, shares, max(1, min(n_workers, len(shares))))
 
@@ -194,11 +195,11 @@ def comparisons(
 def in_processes(
     work: Callable[[Item], Result], items: Sequence[Item], n_workers: int
 ) -> Iterator[Result]:
-    """Yield the results in the order of the items. One worker is this process."""
+    """Yield the results in the order of the items. If n_workers is 1, this process works."""
     if n_workers == 1:
         yield from map(work, items)
         return
-    with variables_set(SAFE_PATH):  # `map` starts all processes.
+    with variables_set(SAFE_PATH):  # `map` starts the processes, which inherit the variables.
         pool = ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn"))
         results = pool.map(work, items)
     with pool:
@@ -230,7 +231,7 @@ def _simulators(
 
 @contextmanager
 def _garbage_collected_seldom() -> Iterator[None]:
-    """Networks are large lists without cycles: searching them for garbage finds nothing."""
+    """Save time: networks are large lists without cycles, in which there is no garbage to find."""
     thresholds = gc.get_threshold()
     gc.set_threshold(100_000, *thresholds[1:])
     try:

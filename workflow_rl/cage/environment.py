@@ -1,7 +1,4 @@
-"""One side of a challenge as the Environment of a run: what all of them have in common.
-
-Workers get a pickled copy.
-"""
+"""What the environments of all CAGE challenges share. Each is one side of a challenge."""
 
 from __future__ import annotations
 
@@ -22,12 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CageEnvironment(Gated):
-    """A side that learns, against opponents that do not. named_by_file: see `Gated`.
+    """A side that learns, against opponents that do not learn. named_by_file: see `Gated`.
 
-    The arguments are checked elsewhere, so that workers import no pydantic, and methods import what
-    they need: --help shows the defaults without NumPy. A pickled copy holds the opponents
-    themselves: workers find no agents.
-    """
+    Another module checks the arguments, so that workers import no pydantic. Methods import what
+    they need, so that --help shows the defaults without NumPy. The pickled copies of workers hold
+    the opponents themselves, so that workers do not look for them."""
 
     named_by_file: bool = field(default=False, compare=False, repr=False, kw_only=True)
 
@@ -42,13 +38,13 @@ class CageEnvironment(Gated):
 
     @property
     def foreign(self) -> list[str]:
-        """The names of opponents that the challenge does not bring: see `foreign_in`."""
+        """The names of opponents that the challenge does not bring."""
         raise NotImplementedError
 
     @functools.cached_property
     def opponents(self) -> Any:
-        """The opponents, as envs play them. Raises ConfigError if one is not there, or
-        if only a file names it."""
+        """The opponents, in the form that envs play. Raises ConfigError if an opponent does not
+        exist, or if only a file names one."""
         self.require_named()
         try:
             return self._found_opponents()
@@ -67,7 +63,7 @@ class CageEnvironment(Gated):
         return None
 
     def _found_opponents(self) -> Any:
-        """Return `opponents`, which may be read. Raise AttackerError or ConfigError."""
+        """Return `opponents`; the user trusts them. Raises AttackerError or ConfigError."""
         raise NotImplementedError
 
     def __getstate__(self) -> dict[str, Any]:
@@ -75,7 +71,8 @@ class CageEnvironment(Gated):
 
 
 class AgainstReds(CageEnvironment):
-    """Blue's side, against one of several red agents in each episode. roster: who can be named."""
+    """Blue's side, against one of several red agents in each episode. roster: the names that the
+    challenge knows."""
 
     red_agent: str
 
@@ -84,7 +81,7 @@ class AgainstReds(CageEnvironment):
 
     @property
     def episode_steps(self) -> int:
-        """The length of all episodes."""
+        """The number of steps of every episode."""
         raise NotImplementedError
 
     @functools.cached_property
@@ -111,12 +108,12 @@ class AgainstBlue(CageEnvironment):
 
     @property
     def blue_name(self) -> str:
-        """Blue's name, that of a run's folder if it is one."""
+        """Blue's name, or the name of a run's folder without the folders above it."""
         return os.path.basename(os.path.normpath(self.blue_agent))
 
     @functools.cached_property
     def weights(self) -> Mapping[str, float]:
-        """The blue agents, with weights. Raises ConfigError."""
+        """The weight of each blue agent, by name. Raises ConfigError."""
         from workflow_rl.environments.one_team_of_two import weights_of
 
         return weights_of(self.blue_agent, "blue_agent")
@@ -133,12 +130,14 @@ class AgainstBlue(CageEnvironment):
         raise NotImplementedError
 
     def check(self) -> None:
-        """Raise ConfigError if there is no such Blue. Compile Red's side, so that the
-        workers find it on disk."""
+        """Raise ConfigError if the blue agent does not exist. Also compile Red's side, so that
+        workers load the compiled code from disk."""
         import numpy as np
 
         from workflow_rl.environments.episode import EpisodeSpec
 
-        team, envs = self.spaces().team, self.make_envs(1)
+        team = self.spaces().team
+        shape = (1,) if team is None else (1, len(team.agents))
+        envs = self.make_envs(1)
         envs.reset([0], [EpisodeSpec(0, "", 0, 0)])
-        envs.step([0], np.zeros(1 if team is None else (1, len(team.agents)), np.int64))
+        envs.step([0], np.zeros(shape, np.int64))

@@ -1,4 +1,4 @@
-"""A CAGE challenge as a guest: what the commands of `cage.commands` ask of it."""
+"""What the commands of `cage.commands` ask of a CAGE challenge."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ChampionBudget(NamedTuple):
-    """How many episodes the command `train-champion` spends on each of its parts by default."""
+    """How many episodes each part of the command `train-champion` plays by default."""
 
     training: int
     selection: int
@@ -22,13 +22,13 @@ class CageGuest(Guest):
     """One side of a CAGE challenge."""
 
     champion: ClassVar[ChampionBudget | None] = None
-    """What `train-champion` spends, where there is a recipe."""
+    """None if the challenge has no recipe."""
 
     def champion_recipe(self) -> Recipe:
-        """Return how the strongest agent is made. Called if `champion` is not None."""
+        """Return the recipe of the strongest agent. Called only if `champion` is not None."""
         raise NotImplementedError
 
     def parity(self) -> Any:
-        """Return the click command that compares simulators of this environment, for `parity`.
-        None if there is nothing to compare."""
+        """Return the click command that compares this environment's simulators, or None if it has
+        one simulator."""
         return None

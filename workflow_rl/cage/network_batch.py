@@ -1,4 +1,4 @@
-"""Simulated networks that compiled code steps together, alone and as the envs of a worker."""
+"""Batches of simulated networks that compiled code steps together."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ Snapshot: TypeAlias = tuple[NDArray[Any], ...]
 
 
 class SimulationError(RuntimeError):
-    """A network cannot go on: what happens does not fit into its record, or CybORG itself fails.
+    """A network cannot go on: an event does not fit into its record, or CybORG itself fails.
 
-    The message names the cause. env: the network's number in its batch, if it plays in one.
+    The message names the cause. env: the network's index in its batch, or None without a batch.
     """
 
     def __init__(self, why: str, env: int | None = None) -> None:
         super().__init__(why if env is None else f"env {env}: {why}")
-        self.why, self.env = why, env
+        self.why = why
+        self.env = env
 
 
 class NetworkBatch:
-    """N networks, and what they show. Copies and pickles go on as the original would.
+    """N networks and their observations. Copies and pickles go on as the original would.
 
     states: record array `[N]`, the networks.
     """
@@ -49,10 +50,10 @@ class NetworkBatch:
         return bytes_of(self.states), *self._shown
 
     __copy__ = copy.deepcopy
-    """Two objects that shared their networks would step each other's."""
+    """A shallow copy would share the networks: a step of the copy would change the original."""
 
     def save(self) -> Snapshot:
-        """Return a snapshot of all that the next steps follow from."""
+        """Return a snapshot of everything that the next steps depend on."""
         return tuple(array.copy() for array in self._kept)
 
     def load(self, snapshot: Snapshot) -> None:
@@ -103,7 +104,7 @@ class OneNetwork(Generic[Batch]):
 
 
 def bytes_of(records: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return records `[N]` as bytes `[N, bytes]`, a view: bytes are copied many times as fast."""
+    """Return a view of records `[N]` as bytes `[N, bytes]`: NumPy copies bytes much faster."""
     return records.view(np.uint8).reshape(len(records), records.dtype.itemsize)
 
 
@@ -125,7 +126,7 @@ def mask_of(envs: Sequence[int] | NDArray[np.int64], n_envs: int) -> NDArray[np.
 
 
 class NetworkEnvs:
-    """`n_envs` networks, whose episodes are truncated after `n_steps` steps. An EnvBatch.
+    """An EnvBatch of `n_envs` networks, whose episodes are truncated after `n_steps` steps.
 
     A subclass says how the networks begin and play.
     """
@@ -139,7 +140,8 @@ class NetworkEnvs:
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
         """Begin an episode in each of M envs. Return obs [M, D]."""
         self._specs.update(zip(envs, specs, strict=True))
-        chosen, seeds = np.asarray(envs), np.zeros(self.n_envs, np.int64)
+        chosen = np.asarray(envs)
+        seeds = np.zeros(self.n_envs, np.int64)
         seeds[chosen] = [spec.env_seed for spec in specs]
         self._steps_left[chosen] = self._n_steps
         return self._begin(chosen, specs, seeds, mask_of(chosen, self.n_envs))
@@ -159,14 +161,14 @@ class NetworkEnvs:
         return StepAnswers(obs, reward, np.zeros_like(truncated), truncated)
 
     def close(self) -> None:
-        """Do nothing: nothing is held."""
+        """Do nothing: there is nothing to close."""
 
     def _begin(
         self, envs: Numbers, specs: Sequence[EpisodeSpec], seeds: Numbers, mask: NDArray[np.bool_]
     ) -> Obs:
         """Begin an episode in each of M envs. Return obs [M, D].
 
-        seeds, mask: [n_envs], the seeds of the M envs, and which envs these are.
+        seeds: [n_envs], zero for all other envs. mask: [n_envs], True for the M envs.
         """
         raise NotImplementedError
 
@@ -175,6 +177,6 @@ class NetworkEnvs:
     ) -> tuple[Obs, NDArray[Any]]:
         """Play a step in each of M envs. Return obs [M, D] and rewards [M].
 
-        The steps that are left are counted already. Raise SimulationError with its env.
+        `_steps_left` already counts this step. A SimulationError has to name its env.
         """
         raise NotImplementedError

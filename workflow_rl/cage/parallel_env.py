@@ -18,7 +18,7 @@ else:
 
 
 class PlainParallelEnv(ParallelEnv):
-    """A ParallelEnv without pictures. A copy, shallow or deep, shares nothing with it."""
+    """A ParallelEnv without pictures. Shallow and deep copies share nothing with the original."""
 
     render_mode = None
     agents: list[str]

@@ -1,4 +1,4 @@
-"""Episodes that are played for scores, selections, reports, recordings and workflows."""
+"""Play episodes for scores, selections, reports, recordings and workflows."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from workflow_rl.progress_bar import Progress
 
 
 class Workers(NamedTuple):
-    """Processes that play in place of this one, an episode each at a time.
+    """Processes that play in place of this process, one episode at a time each.
 
-    most: how many there may be. timeout: seconds for which one may be silent: see `Pool`. preload:
-    see `Cage2.preload`. progress: counts the episodes. name_of: what an error calls an episode.
+    most: the largest number of processes. timeout: seconds for which a process may be silent, see
+    `Pool`. preload: see `Cage2.preload`. name_of: returns an episode's name for error messages.
     """
 
     most: int
@@ -36,11 +36,10 @@ def play(
     together: int = 1,
     workers: Workers | None = None,
 ) -> Iterator[Trajectory]:
-    """Play episodes, and yield them in their order. No two of them have one number.
+    """Play episodes, and yield them in the order of `specs`, whose numbers all differ.
 
-    together: the most that this process plays at once. workers: if they play instead. Raises
-    TooManyFailuresError if they cannot.
-    """
+    together: the largest number of episodes that this process plays at once. workers: if given,
+    they play instead. Raises TooManyFailuresError if the workers fail too often."""
     if workers is not None:
         n_used = min(workers.most, len(specs))
         with LocalPool(make_envs, n_used, 1, workers.timeout, preload=workers.preload) as pool:

@@ -1,4 +1,4 @@
-"""Packages that are imported more than once in a process, each time with modules of their own."""
+"""Import a package more than once in a process, each time with new modules."""
 
 from __future__ import annotations
 

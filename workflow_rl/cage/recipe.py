@@ -1,4 +1,4 @@
-"""How a champion is made: a run, and the best of its last agents."""
+"""Make a champion: train a run, and choose the best of its last agents."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ AGENT_FILE = "champion.npz"
 
 
 class Chosen(NamedTuple):
-    """The chosen of a recipe's candidates, by `episodes` of each kind. Their mean would be too
-    good a score: the chosen is partly lucky in these episodes."""
+    """The chosen candidate's file in its run. Each candidate played `episodes` of each kind.
+
+    The mean of these episodes is no score: the chosen agent was partly lucky in them."""
 
     chosen: str
     candidates: int
@@ -31,11 +32,11 @@ class Chosen(NamedTuple):
 
 @dataclass(frozen=True)
 class Recipe:
-    """A champion's run, and how the best of its last agents is found.
+    """The settings of a champion's run and of the choice of its best agent.
 
-    run: fields of the run's config. n_candidates: how many of its last agents are compared. score:
-    by which they are. shares: by round, what the number of all episodes is divided by. plays_with:
-    arguments with which the agent plays, in place of the training's.
+    run: fields of the run's config. n_candidates: how many of the last agents are compared.
+    score: plays their episodes. shares: one divisor a round, of the number of all episodes.
+    plays_with: arguments of the environment with which the agent plays, if training's differ.
     """
 
     run: Mapping[str, Any]
@@ -45,31 +46,28 @@ class Recipe:
     plays_with: Mapping[str, Any] = field(default_factory=dict)
 
     def train(self, run_dir: Path, seed: int, total_episodes: int, quiet: bool) -> float:
-        """Train in a new folder, or go on with the same run in its own. Returns the seconds of all
-        training.
-
-        Raises UserError if the folder holds something else, and what ends a training.
-        """
+        """Do as `train_recipe`, and return the seconds of all training."""
         given = {**self.run, "seed": seed, "total_episodes": total_episodes}
         seconds: float = train_recipe(TrainConfig("async", **given), run_dir, quiet)["wall_seconds"]
         return seconds
 
     def choose(self, run_dir: Path, episodes: int, quiet: bool) -> Chosen:
-        """Make the best candidate of a finished run best.safetensors and AGENT_FILE. Raises
-        UserError."""
+        """Write the best candidate of a finished run to best.safetensors and AGENT_FILE.
+
+        Raises UserError."""
         candidates = last_agents(run_dir, self.n_candidates)
         rounds = [max(2, episodes // share) for share in self.shares]
         best = tournament(candidates, rounds, self.score, quiet)[0]
         agent = run_dir / "best.safetensors"
         save_with(best, agent, **self.plays_with)
-        policy, its_environment = load_saved(agent)
-        export.write_policy(policy.parameters, its_environment, run_dir / AGENT_FILE)
+        policy, plays_in = load_saved(agent)
+        export.write_policy(policy.parameters, plays_in, run_dir / AGENT_FILE)
         return Chosen(str(best.relative_to(run_dir)), len(candidates), episodes)
 
     def card(
         self, run_dir: Path, command: str, chosen: Chosen, seconds: Mapping[str, float]
     ) -> dict[str, Any]:
-        """Return how the agent was made, and what it scores. evaluation.json is written."""
+        """Return how the agent was made and what it scores, with the run's evaluation.json."""
         evaluation = json.loads((run_dir / "evaluation.json").read_text())
         for cell in evaluation.get("cells", ()):
             del cell["returns"]
@@ -86,10 +84,10 @@ class Recipe:
 
 
 def train_recipe(config: TrainConfig, run_dir: Path, quiet: bool = True) -> dict[str, Any]:
-    """Train in a new folder, or go on with this run in its own. Returns the run's summary.
+    """Train in a new folder, or resume the run of this config, and return its summary.
 
-    Raises ConfigError if the folder holds another run, UserError if it holds a damaged one, and
-    what ends a training.
+    Raises ConfigError if the folder holds another run, UserError if it holds a damaged run, and the
+    errors that end a training.
     """
     resumed = None
     if (run_dir / "checkpoint.safetensors").exists():
@@ -104,7 +102,8 @@ def train_recipe(config: TrainConfig, run_dir: Path, quiet: bool = True) -> dict
     if resumed is None or not folder.is_finished(run_dir):
         execute.require_ready(config, begins=resumed is None)
         execute.execute(
-            *(execute.Plan([config], [resumed]), run_dir),
+            execute.Plan([config], [resumed]),
+            run_dir,
             quiet=quiet,
             choose=False,
             watch=loop.stopped_by_signals,
@@ -114,7 +113,8 @@ def train_recipe(config: TrainConfig, run_dir: Path, quiet: bool = True) -> dict
 
 
 def _require_same_run(config: TrainConfig, run_dir: Path) -> None:
-    before, free = folder.read_config(run_dir).flat(), resume.free_on_resume(config.to_dict())
+    before = folder.read_config(run_dir).flat()
+    free = resume.free_on_resume(config.to_dict())
     for name, value in config.flat().items():
         if name not in free and before.get(name) != value:
             raise ConfigError(
@@ -125,11 +125,10 @@ def _require_same_run(config: TrainConfig, run_dir: Path) -> None:
 
 
 def last_agents(run_dir: Path, most: int) -> list[Path]:
-    """Return the run's last checkpoints, each agent once: those that were kept, and the last."""
-    kept, last = (
-        sorted(run_dir.glob("kept/*.safetensors"))[-most:],
-        run_dir / "checkpoint.safetensors",
-    )
+    """Return the last `most` checkpoints in kept/, and checkpoint.safetensors if its agent is not
+    among them."""
+    kept = sorted(run_dir.glob("kept/*.safetensors"))[-most:]
+    last = run_dir / "checkpoint.safetensors"
     if run_dir / folder.kept_name(checkpoint.load_checkpoint(last).training.updates) in kept:
         return kept
     return [*kept, last]

@@ -1,4 +1,4 @@
-"""What an attacker that is written in Python is, in all challenges."""
+"""The interface of attackers that are written in Python, for all challenges."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workflow_rl.suggestions import question, word_meant
 
 
 class RedProgram(Protocol):
-    """Red in one env, episode after episode."""
+    """An attacker in one env. It plays one episode after another."""
 
     def begin(self, random: random.Random) -> None:
         """Begin an episode.
@@ -25,12 +25,12 @@ class RedProgram(Protocol):
     def act(self, seen: Any) -> int | str:
         """Return the next action: an index into `seen.action_names`, or one of these names.
 
-        seen: what Red has observed, see `attackers` of each challenge.
+        seen: Red's observations. The module `attackers` of each challenge has their class.
         """
 
 
 class Asleep:
-    """`SleepAgent`."""
+    """An attacker that does nothing: `SleepAgent`."""
 
     def begin(self, random: random.Random) -> None:
         pass
@@ -41,12 +41,11 @@ class Asleep:
 
 @functools.cache
 def indices_of(action_names: tuple[str, ...]) -> Mapping[str, int]:
-    """Return the index of each name."""
     return {name: index for index, name in enumerate(action_names)}
 
 
 def action_index(action: Any, action_names: tuple[str, ...], who: str = "Red") -> int:
-    """Return the index of an attacker's action. who: acts, for the message. Raises ValueError."""
+    """Return the index of an agent's action. Raises ValueError, whose message names `who`."""
     index = indices_of(action_names).get(action, action) if isinstance(action, str) else action
     if isinstance(index, int | np.integer) and 0 <= index < len(action_names):
         return int(index)

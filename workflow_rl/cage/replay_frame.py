@@ -1,4 +1,4 @@
-"""The page of an episode to watch: the frame, which is the same for every guest."""
+"""The frame of the page that replays an episode. All challenges share it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def framed(package: str, title: str, about: str, compared: str, episodes: dict[s
     """Return the page.
 
     Args:
-        package: has side.html, side.css and side.js, which show one agent's episode: see replay.js.
-        title, about, compared: what stands at the head.
-        episodes: what the scripts read. `recordings`: of each agent `agent`, `steps` with the
-            return so far as `total`, and `moments`, see `moments_of`. `moments_shown`: how many of
-            these are listed. `digits`: of rewards, 1 unless given. `phases`, if there are any:
-            names, each with the steps before the phase.
+        package: the challenge's package with side.html, side.css and side.js, see replay.js.
+        title, about, compared: texts at the top of the page.
+        episodes: data for the scripts. `recordings` has, for each agent, its name `agent`, its
+            `steps` with the return so far as `total`, and its `moments`, see `moments_of`.
+            `moments_shown` is how many moments the page lists. `digits`, 1 by default, are the
+            decimals of rewards. `phases`, optional, pairs names with the steps before each phase.
     """
     return filled(
         PAGES,
@@ -40,7 +40,7 @@ def framed(package: str, title: str, about: str, compared: str, episodes: dict[s
 
 @dataclass(frozen=True)
 class Moment:
-    """Steps that cost something for one cause. first, last: counted from 1."""
+    """Steps of an episode in which one cause had costs. first, last: steps, counted from 1."""
 
     cause: str
     first: int
@@ -49,14 +49,16 @@ class Moment:
 
 
 def moments_of(costs: Iterable[Mapping[str, float]], longest_pause: int = 1) -> tuple[Moment, ...]:
-    """Return what cost something in an episode, the costliest first.
+    """Return an episode's moments, the costliest first.
 
-    costs: of each step, by cause. longest_pause: steps from a cost to the next one of its moment.
+    costs: for each step, its costs by cause. longest_pause: the largest distance in steps between
+    two costs of one cause that still belong to one moment.
     """
     by_cause: dict[str, list[Moment]] = {}
     for number, step in enumerate(costs, 1):
         for cause, cost in step.items():
-            moments, first = by_cause.setdefault(cause, []), number
+            moments = by_cause.setdefault(cause, [])
+            first = number
             if moments and number - moments[-1].last <= longest_pause:
                 before = moments.pop()
                 first, cost = before.first, round(before.cost + cost, 1)
@@ -66,7 +68,7 @@ def moments_of(costs: Iterable[Mapping[str, float]], longest_pause: int = 1) -> 
 
 
 def shown_name(agent: Path) -> str:
-    """Return a name that tells agents apart, without the path of a machine."""
+    """Return a name for pages that tells agents apart, without the folders of this machine."""
     parts = agent.absolute().parts
     return "/".join(parts[-2:]) if agent.is_file() else parts[-1]
 

@@ -1,5 +1,5 @@
-"""Scores by a challenge's protocol: what can be chosen, the statistics of total rewards, and scored
-episodes that are played again on the challenge's CybORG, where their totals must be equal."""
+"""Scores by a challenge's protocol: their settings, the statistics of total rewards, and the check
+that episodes have the same total rewards when the challenge's CybORG plays them again."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ Check = Annotated[int, Field(ge=0, le=10_000)]
 
 
 def as_tuple(value: Any) -> Any:
-    """Return a value that may stand alone in the place of several."""
+    """Return a list or tuple as given, and any other value as a tuple of one."""
     return value if isinstance(value, list | tuple) else (value,)
 
 
 class ResultSettings(Settings):
-    """What can be chosen of an evaluation besides its episodes: the simulator, and result files in
-    the challenge's format."""
+    """Settings of an evaluation: the simulator, and result files in the challenge's format."""
 
     simulator: str
     check: Check
@@ -42,7 +41,6 @@ class ReturnStatistics:
 
     @property
     def returns(self) -> Sequence[float]:
-        """Total reward of each episode."""
         raise NotImplementedError
 
     @property
@@ -60,16 +58,13 @@ class ReturnStatistics:
         return mean_of([self.returns]).interval_95
 
     def statistics(self) -> dict[str, Any]:
-        """Return the statistics as JSON can hold them: None for NaN."""
-        return {
-            name: None if math.isnan(value) else value
-            for name in ("mean", "std", "interval_95")
-            for value in [getattr(self, name)]
-        }
+        """Return the statistics by name, for JSON: None in place of NaN."""
+        values = {name: getattr(self, name) for name in ("mean", "std", "interval_95")}
+        return {name: None if math.isnan(value) else value for name, value in values.items()}
 
 
 class PlayedTwice(NamedTuple):
-    """An episode that was played twice. name: what an error calls the episode."""
+    """The total rewards of an episode in both simulators. name: the episode's, for errors."""
 
     name: str
     compiled: float
@@ -81,11 +76,9 @@ class SimulatorsDifferError(TooManyFailuresError):
 
 
 def checked(episodes: Sequence[PlayedTwice], simulator: str) -> str:
-    """Return a line that says how many totals are equal: all of them.
+    """Require equal totals, and return a line that says so for all episodes.
 
-    simulator: name and version of CybORG. Raises SimulatorsDifferError for the first total that is
-    not equal.
-    """
+    simulator: name and version of CybORG. Raises SimulatorsDifferError for the first difference."""
     for episode in episodes:
         if episode.compiled != episode.cyborg:
             raise SimulatorsDifferError(

@@ -1,4 +1,4 @@
-"""Which of many agents is the best, with few episodes of those that are not."""
+"""Find the best of many agents, and play few episodes of the weaker agents."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ def tournament(
 ) -> list[Path]:
     """Return the agents, best first.
 
-    In every round, the remaining ones play more episodes, and the better third goes on.
-
-    rounds: episodes of each round.
-    """
-    playing, out = list(agents), list[Path]()
+    In each round, every remaining agent plays the number of episodes that `rounds` has for it.
+    The better third goes on to the next round."""
+    playing = list(agents)
+    out = list[Path]()
     for number, episodes in enumerate(rounds, 1):
         means = dict[Path, float]()
         work = f"choosing the best agent, {episodes} episodes each"
@@ -36,7 +35,7 @@ def tournament(
                 progress.update()
         ranked = sorted(playing, key=lambda agent: -means[agent])
         n_playing = 0 if number == len(rounds) else math.ceil(len(ranked) / 3)
-        # An agent that leaves in a later round is better: it comes first.
+        # Agents that leave in a later round are better, so they come first.
         out = ranked[n_playing:] + out
         playing = ranked[:n_playing]
     return out
@@ -45,11 +44,11 @@ def tournament(
 def save_best_candidate(
     run_path: Path, least: int, most: int, score: Score, quiet: bool = True
 ) -> tuple[int, Mean] | None:
-    """Make best.safetensors of a finished run the best of its candidates: see `eligible_agents`.
+    """Write the best candidate of a finished run to best.safetensors: see `eligible_agents`.
 
     The last round has half as many episodes as the training, but at least `least` and at most
-    `most`. Returns the update of the best, and what it scores in fresh episodes; None if there is
-    one candidate alone.
+    `most`. Returns the best agent's updates and its score in fresh episodes, or None if the run has
+    only one candidate.
     """
     paths = eligible_agents(run_path)
     if len(paths) == 1:

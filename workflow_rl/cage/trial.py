@@ -1,4 +1,4 @@
-"""A worker tries the red agents of the user's own before a run begins, as it tries environments."""
+"""Before a run begins, a worker tries the user's own red agents."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ Idle = NDArray[np.int64]
 
 
 def found_by_trying(environment: AgainstReds, idle: Idle, most_steps: int) -> str | None:
-    """Return why episodes are not determined by their seeds, if they are not.
+    """Return `DIFFERENT` of a red agent whose episode differs when it is repeated, or None.
 
-    idle: Blue's actions `[1, ...]` in every step. most_steps: of an episode. Raises ConfigError
-    for a red agent that cannot play.
-    """
-    _ = environment.opponents  # Raises ConfigError for a red agent that is not there.
+    idle: Blue's actions `[1, ...]` in every step. most_steps: the largest number of steps of a
+    trial. Raises ConfigError for a red agent that cannot play."""
+    _ = environment.opponents  # Raises ConfigError for a red agent that does not exist.
     steps = min(most_steps, environment.episode_steps)
     tried = ", ".join(environment.foreign)
     try:
@@ -39,7 +38,7 @@ def found_by_trying(environment: AgainstReds, idle: Idle, most_steps: int) -> st
         ):
             if isinstance(answer, ConfigError):
                 raise answer
-            return str(answer)
+            return str(answer)  # The worker tells no more than one answer.
     except ConfigError as error:
         raise ConfigError("red_agent", error.message) from None
     return None
@@ -55,13 +54,15 @@ def _tell_of(environment: AgainstReds, idle: Idle, steps: int, tell: Tell) -> No
                 return
         except BaseException as error:  # SystemExit too.
             problem = error if error.__cause__ is None else error.__cause__
-            is_ours = isinstance(problem, AttackerError)
-            why = f"{attacker.name} cannot play: {in_one_line(problem)}"
-            tell(ConfigError("red_agent", str(problem) if is_ours else why))
+            message = str(problem)
+            if not isinstance(problem, AttackerError):
+                message = f"{attacker.name} cannot play: {in_one_line(problem)}"
+            tell(ConfigError("red_agent", message))
             return
 
 
 def _episode(envs: EnvBatch, red_agent: str, steps: int, idle: Idle) -> list[Any]:
+    """Return the observations and rewards of an episode with seed 0."""
     rows = [envs.reset([0], [EpisodeSpec(0, red_agent, 0, 0)]).tolist()]
     for _ in range(steps):
         alive()

@@ -1,4 +1,4 @@
-"""When an agent does what where, over many episodes: heat maps."""
+"""Heat maps of what an agent does, at which steps and to which places, over many episodes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from workflow_rl.reporting.pages import escaped, folded, number, table
 from workflow_rl.reporting.report_charts import chart, heat_maps_figure
 
 BINS = 20
-"""Largest number of equal parts of an episode that a heat map tells apart."""
+"""The largest number of columns of a heat map. Each column is an equal part of an episode."""
 
 
 class Act(NamedTuple):
-    """One action of an episode. step: from 0 on. place: what it is done to."""
+    """One action of an episode. step: counted from 0. place: the target of the action."""
 
     step: int
     kind: str
@@ -27,34 +27,35 @@ class Act(NamedTuple):
 def when_and_where(
     title: str, acts: Iterable[Act], places: Sequence[str], episodes: int, steps: int
 ) -> str:
-    """Return a heat map for each kind of action, and their table, as HTML.
+    """Return a heat map for each kind of action, and a table of their cells, as HTML.
 
-    A cell covers a part of the steps: in what share of these, over all episodes, the agent does
-    this to the place. acts: of all episodes together. places: in the order of the rows; those to
-    which nothing is done are left out. steps: of an episode.
+    A cell is the share of the steps of its column, over all episodes, at which the agent does the
+    action to the place of its row. acts: all actions of all episodes. places: in the order of the
+    rows; a place without an action has no row. steps: the number of steps of an episode.
     """
     part_of = np.arange(steps) * min(BINS, steps) // steps
     widths = np.bincount(part_of)
     counts = Counter((act.kind, act.place, int(part_of[act.step])) for act in acts)
-    rows = [place for place in places if any(place == used for _, used, _ in counts)]
+    used = {place for _, place, _ in counts}
+    rows = [place for place in places if place in used]
     kinds = sorted({kind for kind, _, _ in counts})
     shares = {kind: np.zeros((len(rows), len(widths))) for kind in kinds}
     for (kind, place, part), count in counts.items():
         shares[kind][rows.index(place), part] = count / (episodes * widths[part])
     edges = [0, *np.cumsum(widths).tolist()]
     figure = heat_maps_figure(rows, edges, shares)
-    heading = ["Action", *(f"{a + 1} to {b}" for a, b in itertools.pairwise(edges))]
+    ranges = [f"{before + 1} to {last}" for before, last in itertools.pairwise(edges)]
     cells = []
     for kind, of_kind in shares.items():
         for place, of_place in zip(rows, of_kind, strict=True):
             if of_place.any():
                 percentages = [number(100 * share) for share in of_place]
                 cells.append([escaped(f"{kind} {place}"), *percentages])
-    label = f"{title}: percentage of the steps from the one to the other"
+    label = f"{title}: percentage of the steps in each range"
     drawn = chart(figure, title, f"{title}; a table follows")
     return (
         # On a narrow screen the maps would be too small to read.
         '<div class="scroll" tabindex="0" role="region" aria-label="Heat maps: '
         f'{escaped(title)}"><div style="min-width:60rem">{drawn}</div></div>'
-        + folded("As a table", table(heading, cells, label, "tall"))
+        + folded("As a table", table(["Action", *ranges], cells, label, "tall"))
     )

@@ -1,4 +1,4 @@
-"""The command `parity`: is every episode of the compiled simulator CybORG's?"""
+"""The command `parity` compares episodes of the compiled simulator with CybORG's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workflow_rl.environments.source import default_env, guests
 def shared_options(red_agents: Sequence[str], blues: Sequence[str], all_of: str) -> list[Any]:
     """Return the options that the comparisons of all environments have.
 
-    all_of: which blue agents play by default.
+    all_of: a text for --help that says which blue agents play by default.
     """
     return [
         plain_option("--episodes", type=EPISODES, default=100,
@@ -32,12 +32,17 @@ def shared_options(red_agents: Sequence[str], blues: Sequence[str], all_of: str)
     ]  # fmt: skip
 
 
+def _comparison_of(env_id: str) -> Any:
+    guest = guests.get(env_id)
+    return guest.parity() if isinstance(guest, CageGuest) else None
+
+
 def _named(look: Look) -> Named:
     env_id = look.values.get("env", default_env())
-    guest = guests.get(env_id)
-    if not isinstance(guest, CageGuest) or (compared := guest.parity()) is None:
+    comparison = _comparison_of(env_id)
+    if comparison is None:
         return Named(env_id, [])
-    return Named(env_id, [*compared.params, *place_options(guest)])
+    return Named(env_id, [*comparison.params, *place_options(guests[env_id])])
 
 
 @click.command(
@@ -53,13 +58,13 @@ def parity(env: str, **options: Any) -> None:
 
     Observations, rewards, actions and successes must be the same; on CAGE-4 also masks, messages
     and the generator of random numbers. The command prints the first differences. It exits with 1
-    if there is one.
+    if there is a difference.
 
     Example: parity --episodes 2000 --red-agent B_lineAgent --blue random
 
     Example: parity --env workflow_rl/CAGE4-v0 --cyborg4 cage-challenge-4 --episodes 60
     """
-    guest = guests[env]
-    if not isinstance(guest, CageGuest) or (compared := guest.parity()) is None:
-        raise click.BadParameter(f"{env} has one simulator alone", param_hint="--env")
-    compared.callback(**options)
+    comparison = _comparison_of(env)
+    if comparison is None:
+        raise click.BadParameter(f"{env} has only one simulator", param_hint="--env")
+    comparison.callback(**options)

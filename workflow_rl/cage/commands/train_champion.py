@@ -1,4 +1,4 @@
-"""The command `train-champion`: train the strongest agent, choose it, score it."""
+"""The command `train-champion` trains agents, chooses the strongest, and scores it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from workflow_rl.commands.options_by_env import Look, Named, OpenCommand
 from workflow_rl.environments.source import default_env, guests
 from workflow_rl.output_files import write_json
 
-AGENT_FILE, CARD_FILE = "champion.npz", "card.json"
-
+AGENT_FILE = "champion.npz"
+CARD_FILE = "card.json"
 
 _OPTIONS: list[click.Parameter] = [
     plain_option("--run-dir", type=PATH, required=True, metavar="FOLDER",
@@ -30,10 +30,11 @@ _OPTIONS: list[click.Parameter] = [
 
 
 def _named(look: Look) -> Named:
-    """Return the options that say what the environment's recipe spends."""
+    """Return the options that say how many episodes the environment's recipe plays."""
     env_id = look.values.get("env", default_env())
     guest = guests.get(env_id)
-    if not isinstance(guest, CageGuest) or (budget := guest.champion) is None:
+    budget = guest.champion if isinstance(guest, CageGuest) else None
+    if budget is None:
         return Named(env_id, [])
     options = [
         plain_option("--total-episodes", type=COUNT, default=budget.training,
@@ -59,8 +60,8 @@ def train_champion(
 ) -> None:
     """Train the strongest agent for a challenge, choose it among its candidates, and score it.
 
-    The agent plays on what Blue sees and concludes alone. Episodes that serve nothing else compare
-    the candidates. The final score is the challenge's, on further episodes.
+    The agent plays only on what Blue sees and concludes. Separate episodes compare the candidates.
+    The final score follows the challenge's protocol, on further episodes.
 
     Example: train-champion --run-dir runs/champion
     """
@@ -71,10 +72,10 @@ def train_champion(
     guest = guests[env]
     if not isinstance(guest, CageGuest) or guest.champion is None:
         raise click.BadParameter(f"there is no recipe for {env}", param_hint="--env")
-    which = [] if env == default_env() else ["--env", env]
-    words = f"--seed {seed} --total-episodes {total_episodes} "
-    words += f"--selection-episodes {selection_episodes} --episodes {episodes}"
-    command = ["train-champion", *which, *words.split()]
+    env_option = [] if env == default_env() else ["--env", env]
+    budgets = f"--seed {seed} --total-episodes {total_episodes} "
+    budgets += f"--selection-episodes {selection_episodes} --episodes {episodes}"
+    command = ["train-champion", *env_option, *budgets.split()]
     again = own_command(*command, "--run-dir", run_dir)
     recipe = guest.champion_recipe()
     with training_errors(again, run_dir):

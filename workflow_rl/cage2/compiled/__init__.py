@@ -1,5 +1,6 @@
-"""Scenarios of CAGE-2 in compiled code: seed for seed the episodes of CybORG.
+"""Compiled code that plays the scenarios of CAGE-2. A seed gives the same episode as in CybORG.
 
-Each function names the class of CybORG that it follows. Only what an episode can show, or what can
-change a later draw, is kept: see `state`.
+A function's docstring names the class or method of CybORG that the function follows. `s` is the
+record of one network: see `state`. It holds only what an episode can show or what can change a
+later draw. `t` is the record of a scenario's tables: see `tables`.
 """

@@ -64,17 +64,17 @@ def step_envs(
     rewards: Any,
     facts: Any,
 ) -> int:
-    """Play one step in the chosen envs. Returns the index of an env that cannot go on, or -1.
+    """Play one step in the chosen envs. Return the index of an env that cannot go on, or -1.
 
-    networks: the tables of all scenarios as bytes, uint8 `[K, bytes]`. obs: uint32, a
-    word a host, `[N, hosts]` of the capacity. facts: int8 `[N, 5]`. All other arrays are `[N]`.
+    networks: the tables of K scenarios as bytes, uint8 `[K, bytes]`. obs: uint32 `[N, hosts]`, one
+    word for each host of the capacity. facts: int8 `[N, 5]`. All other arrays are `[N]`.
     """
     failed = -1
     for i in range(len(states)):
         fetch_ahead(states, i)
         if chosen[i]:
             if states[i].error == NO_ERROR:
-                # With one scenario, the processor need not wait for the number.
+                # With one scenario, the processor need not wait until the number is read.
                 t = tables_at(states, networks, states[i].network if len(networks) > 1 else 0)
                 rewards[i] = step_env(states[i], t, actions[i], obs[i])
                 tell(states[i], t, facts[i])
@@ -95,22 +95,21 @@ class BatchedSimulator(NetworkBatch):
 
     Args:
         n_envs: N.
-        max_steps: number of steps that every episode has room for; memory grows with it.
+        max_steps: number of steps that every episode has room for. Memory grows with this number.
         any_ports: see `state.state_for`.
-        tables: the scenario, or several, of which each episode plays one: see
+        tables: the scenario, or a family of which each episode plays one scenario: see
             `description.family_of`.
 
     Attributes:
         states: record array `[N]` of `state.STATE`, the networks.
-        obs: uint8 `[N, 4 H]`, for H hosts of the largest scenario, what Blue sees now; overwritten
-            by the next call.
-        rewards: float64 `[N]`, of the last step; overwritten by the next call.
-        facts: int8 `[N, 5]`, FACTS of the last step; overwritten by the next call. Successes are
-            indices into `SUCCESSES`, Red's action into `RED_ACTIONS`, its target into the hosts and
-            then the subnets, and the one on which monitoring caught a process into the hosts; -1:
-            none.
+        obs: uint8 `[N, 4 H]`, what Blue sees now, for H hosts of the largest scenario. The next
+            call overwrites obs, rewards and facts.
+        rewards: float64 `[N]`, of the last step.
+        facts: int8 `[N, 5]`, FACTS of the last step. Successes are indices into `SUCCESSES`.
+            `red_action` is an index into `RED_ACTIONS`, `red_target` into the hosts and then the
+            subnets, `caught_host` into the hosts. -1 means none.
         red_agents: the names of the red agents, by number.
-        masks_of_hosts: bool `[H + 1, H]`: row i has host i alone, and the last row no host.
+        masks_of_hosts: bool `[H + 1, H]`. Row i has host i alone. The last row has no host.
     """
 
     red_agents: tuple[str, ...] = RED_AGENTS
@@ -143,7 +142,7 @@ class BatchedSimulator(NetworkBatch):
         self.obs = self._words.view(np.uint8)[:, : 4 * len(self.tables.hosts)]
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy of a view would be an array of its own.
+        # `obs` is a view of `_words`. A copy of it would not be.
         return {name: value for name, value in vars(self).items() if name != "obs"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -165,7 +164,7 @@ class BatchedSimulator(NetworkBatch):
         return self.masks_of_hosts[self.facts[:, -1]]
 
     def load_repeated(self, snapshot: Snapshot, seeds: NDArray[np.int64]) -> None:
-        """Load the snapshot of one env into all envs. seeds: `[N]`, for the draws from now on."""
+        """Load the snapshot of one env into all envs. seeds: `[N]`, for the next draws."""
         for array, saved in zip(self._kept, snapshot, strict=True):
             array[:] = saved
         reseed_envs(self.states, self._checked("seeds", seeds, SEED_LIMIT))
@@ -177,11 +176,11 @@ class BatchedSimulator(NetworkBatch):
         chosen: ArrayLike | None = None,
         scenarios: ArrayLike = 0,
     ) -> NDArray[np.uint8]:
-        """Start episodes, in the chosen envs or in all, by seed (below 2**63) and red agent.
+        """Start episodes in the chosen envs, or in all. Return obs.
 
-        Red agents are indices into `red_agents`, scenarios into `family`, `chosen` are booleans;
-        all have shape `[N]`, or are one for all. Each red agent must be able to play in its
-        scenario: see `red.roster`. Returns obs.
+        Seeds are below 2**63. Red agents are indices into the attribute `red_agents`, scenarios are
+        indices into `family`, and `chosen` are booleans. Each is an array `[N]`, or one value for
+        all envs. A red agent must be able to play in its scenario: see `red.roster`.
 
         Raises:
             ValueError: a seed, a red agent or a scenario is out of range.
@@ -198,10 +197,10 @@ class BatchedSimulator(NetworkBatch):
     def step(
         self, actions: ArrayLike, chosen: ArrayLike | None = None
     ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-        """Play one step in the chosen envs or in all; `obs` and `rewards` of others stay.
+        """Play one step in the chosen envs, or in all. Return obs and rewards.
 
-        actions: indices into `Scenario.action_names` of the largest scenario, `[N]`. chosen:
-        booleans `[N]`. Returns obs and rewards.
+        In all other envs, these stay as they are. actions: indices `[N]` into
+        `Scenario.action_names` of the largest scenario. chosen: booleans `[N]`.
 
         Raises:
             ValueError: an action is out of range.
@@ -240,10 +239,8 @@ class BatchedSimulator(NetworkBatch):
 class CompiledEnvs(NetworkEnvs):
     """The networks of a batch, as Blue's policy plays them. They show the bits of the hosts.
 
-    They play what as many `Cage2Env` play. An episode's variant names its red agent. Of several
-    scenarios, each episode plays one by its seed.
-
-    playing: the number of the scenario that each env plays, `[n_envs]`.
+    An episode is that of a `Cage2Env`. Its variant names the red agent. Its seed chooses one of the
+    scenarios. playing: the number of the scenario that each env plays, `[n_envs]`.
     """
 
     def __init__(self, batch: BatchedSimulator, n_steps: int) -> None:

@@ -11,7 +11,7 @@ from workflow_rl.cage2.compiled.jit import compiled, int64
 
 @compiled
 def act_as_blue(s: Any, t: Any, kind: int, host: int) -> None:
-    """`Action.sim_execute`."""
+    """Follow `Action.sim_execute`."""
     s.blue_success = tables.TRUE
     s.malware_found = False
     if kind == tables.SLEEP:
@@ -37,7 +37,7 @@ def act_as_blue(s: Any, t: Any, kind: int, host: int) -> None:
 
 @compiled
 def remove(s: Any, t: Any, host: int) -> None:
-    """`Remove` and `StopProcess`: stop all processes ever caught on the host, except root's."""
+    """Follow `Remove` and `StopProcess`: try to stop all processes ever caught on the host."""
     for i in range(s.n_suspicious):
         if s.suspicious_host[i] == host:
             kill_process(s, t, host, s.suspicious_pid[i])
@@ -45,7 +45,10 @@ def remove(s: Any, t: Any, host: int) -> None:
 
 @compiled
 def kill_process(s: Any, t: Any, host: int, pid: int) -> None:
-    """`StopProcess.kill_process`, for a PID that was caught."""
+    """Follow `StopProcess.kill_process`, for a PID that was caught.
+
+    A process of root or SYSTEM goes on.
+    """
     ot_service = t.ot_number[host]
     is_ot_service = ot_service != tables.NONE and pid == t.ot_pid[host]
     if is_ot_service and s.ot_running[ot_service]:
@@ -63,7 +66,7 @@ def kill_process(s: Any, t: Any, host: int, pid: int) -> None:
     if kind & state.KIND >= state.SHELL:
         s.n_red_sessions[host] -= 1
         if is_service:
-            # CybORG restarts the session, but confuses the session with its number.
+            # CybORG fails at restarting the session: it takes the number for the session.
             s.error = state.CYBORG_FAILS
     elif is_service:
         hosts.add_process(s, t, host, kind)
@@ -71,10 +74,10 @@ def kill_process(s: Any, t: Any, host: int, pid: int) -> None:
 
 @compiled
 def restore(s: Any, t: Any, host: int) -> None:
-    """`RestoreFromBackup`: remove all that was added to the host, with Red's sessions there.
+    """Follow `RestoreFromBackup`: remove all processes, files and sessions that were added.
 
-    The first sessions stay, and Red's own keeps its memory. The backup lists the OT service without
-    its PID, so that Red cannot stop the service again.
+    Sessions of the start stay, and Red's session among them keeps its memory. The backup lists the
+    OT service without its PID, so Red cannot stop the service again.
     """
     hosts.remove_all_processes(s, host)
     hosts.free_ephemeral_ports(s, t, host)
@@ -92,20 +95,19 @@ def restore(s: Any, t: Any, host: int) -> None:
 
 @compiled
 def set_up_decoy(s: Any, t: Any, decoy: int, host: int, session: int) -> None:
-    """`DecoyApache` and the others, with their `is_host_compatible`."""
-    if not t.decoy_runs_on[decoy, host] or hosts.is_using_port(
-        s, t, host, tables.DECOY_FREE_PORT[decoy]
-    ):
+    """Follow `DecoyApache` and the other decoys, with their `is_host_compatible`."""
+    port = tables.DECOY_FREE_PORT[decoy]
+    if not t.decoy_runs_on[decoy, host] or hosts.is_using_port(s, t, host, port):
         s.blue_success = tables.FALSE
         return
-    # CybORG chooses the only factory.
+    # CybORG draws the decoy's factory from a list of one.
     randbelow(s, 1)
     start_decoy(s, t, decoy, host, session)
 
 
 @compiled
 def misinform(s: Any, t: Any, host: int, session: int) -> None:
-    """`Misinform`: one of five decoys, on any operating system, whose port is free."""
+    """Follow `Misinform`: set up one of the five decoys whose ports are free, on any system."""
     n_possible = 0
     for i in range(len(tables.MISINFORM_KINDS)):
         port = tables.DECOY_FREE_PORT[tables.MISINFORM_KINDS[i]]

@@ -1,4 +1,4 @@
-"""What Blue can conclude from its own actions and observations in an episode, and nothing else.
+"""What Blue can conclude in an episode from nothing but its own actions and observations.
 
 A belief is a set of hypotheses of what Red is, has and knows, each with a probability. In every
 step, a hypothesis branches into all choices of Red that fit Blue's observation, and Bayes' rule
@@ -26,7 +26,7 @@ from workflow_rl.cage2.scenario2 import HOSTS
 
 N_HOSTS = len(HOSTS)
 N_HYPOTHESES = 16
-"""Largest number of hypotheses that are kept."""
+"""The largest number of hypotheses that a belief `b` keeps."""
 LEAST_PROBABILITY = 1e-4
 """Less likely hypotheses are forgotten."""
 N_CANDIDATES = N_HYPOTHESES * N_HOSTS * red_hypothesis.N_OUTCOMES
@@ -36,7 +36,7 @@ BELIEF = np.dtype(
         ("n_hypotheses", np.uint8),
         # Whether Red has done what no hypothesis explains.
         ("is_refuted", np.bool_),
-        # By host: the mask of the decoys in place.
+        # For each host, the mask of the decoys that are set up.
         ("decoys", np.uint8, N_HOSTS),
         ("probability", np.float64, N_HYPOTHESES),
     ],
@@ -52,8 +52,10 @@ DECOY_FITS = SCENARIO2.decoy_fits
 
 
 def decoys_of_use(scenario: Tables) -> NDArray[np.int64]:
-    """Return pairs of a host and a decoy that may be of use there, [K, 2]. Red's own host needs
-    none."""
+    """Return pairs `[K, 2]` of a host and a decoy that may be of use on the host.
+
+    No decoy is of use on Red's own host.
+    """
     fits = scenario.decoy_fits
     if scenario.of["is_cage1"]:
         kinds = red_hypothesis.MISINFORM_KINDS
@@ -75,9 +77,9 @@ N_PROBABILITIES = N_OF_HOSTS + LAST + 2
 
 
 def columns_shown(n_decoys: int) -> dict[str, NDArray[np.int64]]:
-    """Return the columns of what Blue acts on, with K decoys that may be of use.
+    """Return the columns of what Blue acts on, by name, with K decoys that may be of use.
 
-    Policies are stored for this order, in which `show_belief` writes.
+    `show_belief` writes them in this order, and stored policies rely on it.
     """
     shapes = {
         "bits": (N_HOSTS, 4),
@@ -125,11 +127,13 @@ def conclude(
     looks_scanned = new_decoy_host if t.is_cage1 else NONE
     for n in range(b.n_hypotheses):
         red_hypothesis.after_blue(hypotheses[n], kind, host)
+    # A host has two bits of activity, then two bits of compromise: see `observe`.
     found = obs[4 * host + 2] == 1 and obs[4 * host + 3] == 1
     seen, activity = NONE, NO_ACTIVITY
     for i in range(N_HOSTS):
         if obs[4 * i] and (i != looks_scanned or obs[4 * i + 1]):
-            seen, activity = i, EXPLOITED if obs[4 * i + 1] else SCAN
+            seen = i
+            activity = EXPLOITED if obs[4 * i + 1] else SCAN
     n_candidates = 0
     for n in range(b.n_hypotheses):
         h = hypotheses[n]
@@ -141,10 +145,14 @@ def conclude(
         is_shown = red_kind in (tables.DISCOVER_SERVICES, tables.EXPLOIT)
         n_targets = count_bits(targets)
         for target in range(N_HOSTS):
-            if not targets >> target & 1 or (seen != NONE and not (is_shown and seen == target)):
+            if not targets >> target & 1:
+                continue
+            fits = is_shown and seen == target
+            if seen != NONE and not fits:
                 continue
             is_new = new_decoy_host == target
-            sets[0].decoys, sets[0].weight = int(b.decoys[target]), 1
+            sets[0].decoys = int(b.decoys[target])
+            sets[0].weight = 1
             n_sets, n_choices = 1, 1
             if t.is_cage1 and is_shown:
                 n_sets, n_choices = decoy_sets_seen(b, h, t, target, sets)
@@ -173,24 +181,25 @@ def conclude(
 
 @compiled
 def decoy_sets_seen(b: Any, h: Any, t: Any, host: int, sets: Any) -> tuple[int, int]:
-    """Write which sets of decoys Red may see on a host, whose kinds CAGE-1's Blue does not know.
+    """Write the sets of decoys that Red may see on a host. CAGE-1's Blue does not know the kinds.
 
-    sets: DECOY_SET `[MAX_DECOY_SETS]`. Return how many sets were written, and how many sets these
-    stand for: see `red_hypothesis.symmetry_weight`.
+    sets: DECOY_SET `[MAX_DECOY_SETS]`. Return how many sets were written, and how many sets the
+    written sets stand for: see `red_hypothesis.symmetry_weight`.
     """
     drawn = int(h.drawn[host])
     possible = red_hypothesis.possible_decoys(t, host) & ~drawn
     fresh = possible & ~int(h.decoys_when_scanned[host])
     n_undrawn = count_bits(b.decoys[host]) - count_bits(drawn)
     n_sets, n_choices = 0, 0
-    # All subsets of the possible kinds, from the whole to the empty one.
+    # Go through all subsets of the possible kinds, from the whole set to the empty set.
     further = possible
     while further >= 0:
         if count_bits(further) == n_undrawn:
             n_choices += 1
             weight = red_hypothesis.symmetry_weight(further, fresh)
             if weight:
-                sets[n_sets].decoys, sets[n_sets].weight = drawn | further, weight
+                sets[n_sets].decoys = drawn | further
+                sets[n_sets].weight = weight
                 n_sets += 1
         further = (further - 1) & possible if further else -1
     return n_sets, n_choices
@@ -198,11 +207,11 @@ def decoy_sets_seen(b: Any, h: Any, t: Any, host: int, sets: Any) -> tuple[int, 
 
 @compiled
 def note_decoys(b: Any, t: Any, kind: int, host: int) -> int:
-    """Update the decoys with Blue's action. Returns the host of a new decoy, or NONE."""
+    """Update the decoys with Blue's action. Return the host of a new decoy, or NONE."""
     if tables.RESETS[kind]:
         b.decoys[host] = 0
     if kind == tables.MISINFORM:
-        # Of these decoys only the number is known: it is the number of bits.
+        # Blue does not know the kinds of these decoys. The number of bits counts them.
         if count_bits(b.decoys[host]) == count_bits(red_hypothesis.possible_decoys(t, host)):
             return NONE
         b.decoys[host] = b.decoys[host] << 1 | 1
@@ -265,6 +274,7 @@ def show_belief(
     for i in range(len(of_use)):
         host, decoy = of_use[i]
         place = decoy
+        # In CAGE-1 the bits of `b.decoys` only count the decoys.
         if t.is_cage1:
             place = count_bits(red_hypothesis.possible_decoys(t, host) & ((1 << decoy) - 1))
         shown[n] = b.decoys[host] >> place & 1
@@ -334,7 +344,7 @@ def begin_beliefs(
     probabilities, t = np.zeros(N_PROBABILITIES), networks[0]
     for i in range(len(chosen)):
         b, possible = beliefs[chosen[i]], hypotheses[chosen[i]]
-        # Either of the two attackers.
+        # Red is one of the two attackers.
         b.n_hypotheses = 2
         b.is_refuted = False
         b.decoys[:] = 0

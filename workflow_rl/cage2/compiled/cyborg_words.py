@@ -1,4 +1,4 @@
-"""The compiled network in plain values and in CybORG's words, to compare it with CybORG's."""
+"""The compiled network in plain values and in CybORG's words, to compare it with CybORG."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _hosts_in(tables: Tables, mask: Any) -> list[str]:
 
 
 def added_slots(state: Any, host: int) -> list[int]:
-    """Return the places of the processes that were added since the start, in their order."""
+    """Return the slots of the processes that were added since the start, in their order."""
     slots, process = [], int(state["first_process"][host])
     while process != NO_PROCESS:
         slots.append(process)
@@ -157,9 +157,14 @@ def _services(state: Any, host: int, tables: Tables = SCENARIO2) -> dict[str, An
 
 def ephemeral_ports(state: Any, host: int, tables: Tables = SCENARIO2) -> list[int]:
     rows = state["port_bits"]
-    is_reds, n_rows = host == tables.of["red_host"], tables.capacity.hosts
-    if len(rows) == n_rows or is_reds or host == state["busy_host"]:
-        words = rows[host if len(rows) == n_rows else 0 if is_reds else 1]
+    words = None
+    if len(rows) == tables.capacity.hosts:
+        words = rows[host]
+    elif host == tables.of["red_host"]:
+        words = rows[0]
+    elif host == state["busy_host"]:
+        words = rows[1]
+    if words is not None:
         bits = np.unpackbits(words.view(np.uint8), bitorder="little")
         return [FIRST_EPHEMERAL + int(port) for port in np.flatnonzero(bits)]
     side = int(tables.of["port_side"][host])
@@ -171,7 +176,7 @@ def ephemeral_ports(state: Any, host: int, tables: Tables = SCENARIO2) -> list[i
 
 
 def known_ports(state: Any, host: int) -> list[int] | None:
-    """Return the ports of exploits that Red knows; None if Red has not scanned the host."""
+    """Return the ports of exploits that Red knows, or None if Red has not scanned the host."""
     if not state["scanned_by_session"] >> host & 1:
         return None
     return sorted(PORTS[i] for i in range(N_EXPLOITS) if state["known_ports"][host] >> i & 1)
@@ -187,16 +192,17 @@ def red_action_of(state: Any, tables: Tables = SCENARIO2) -> str:
     if RED[RED_ACTIONS[kind]].needs == "name":
         return f"{RED_ACTIONS[kind]} {tables.hosts[target]}"
     subnet = target if kind == DISCOVER_SYSTEMS else int(tables.of["subnet"][target])
-    size, prefix = 1 << 32 - tables.of["prefixes"][subnet], tables.of["prefixes"][subnet]
+    prefix = tables.of["prefixes"][subnet]
+    size = 1 << 32 - prefix
     host_part = 0 if kind == DISCOVER_SYSTEMS else int(state["address_index"][target])
     return _red_action(kind, size * int(state["subnet_index"][subnet]) + host_part, prefix)
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def _red_action(kind: int, at: int, prefix: int) -> str:
-    """at: an address's distance from the first one of the network."""
-    address = NETWORK[at]
-    return f"{RED_ACTIONS[kind]} {address}" + (f"/{prefix}" if kind == DISCOVER_SYSTEMS else "")
+def _red_action(kind: int, offset: int, prefix: int) -> str:
+    """offset: how far the target's address is from the first address of NETWORK."""
+    text = f"{RED_ACTIONS[kind]} {NETWORK[offset]}"
+    return f"{text}/{prefix}" if kind == DISCOVER_SYSTEMS else text
 
 
 def subnet_of(state: Any, subnet: int, tables: Tables = SCENARIO2) -> str:

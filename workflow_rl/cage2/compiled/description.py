@@ -1,9 +1,8 @@
-"""The tables of a scenario, and refusals of what csle-cyborg alone plays."""
+"""Make the tables of a scenario. Refuse a scenario that only csle-cyborg can play."""
 
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import IPv4Address
 from typing import Any
@@ -67,9 +66,9 @@ def _refused(place: str, reason: str) -> ScenarioError:
 def family_of(scenarios: Sequence[Scenario]) -> tuple[Tables, ...]:
     """Return the tables of scenarios that the envs of one batch play in turn.
 
-    They are of one capacity. Actions and observations are those of the largest: actions on hosts
-    that a scenario lacks do what Sleep does, and the bits of these hosts are 0. Raises
-    ScenarioError.
+    All tables have one capacity. The largest scenario gives the actions and the observation. If a
+    scenario lacks a host, an action on the host does what Sleep does, and the host's bits are 0.
+    Raises ScenarioError.
     """
     n_hosts = max(len(scenario.hosts) for scenario in scenarios)
     capacities = {tables_of(scenario).capacity for scenario in scenarios}
@@ -111,6 +110,7 @@ def tables_of(
     record = np.zeros(1, dtype)
     for name in dtype.names or ():
         table = np.asarray(of[name])
+        # The table fills the first places of its field. The other places stay 0.
         within: Any = (0, *map(slice, table.shape))
         record[name][within] = table
     return Tables(scenario, description, starting, ot_hosts, capacity, of, record)
@@ -119,13 +119,14 @@ def tables_of(
 def _capacity(
     hosts: int, subnets: int, sessions: int, ot_hosts: int, blue_kinds: list[str]
 ) -> Capacity:
-    # On Linux, these two actions set up services that otherwise share a place.
-    services = 8 if {"Misinform", "DecoyVsftpd"} <= set(blue_kinds) else 6
+    # With both actions, a Linux host can have services that otherwise share a place.
+    share_places = not {"Misinform", "DecoyVsftpd"} <= set(blue_kinds)
+    services = CAPACITIES[0].services if share_places else N_DECOYS
     needed = Capacity(hosts, subnets, sessions, services, ot_hosts)
     for capacity in CAPACITIES:
         if all(n <= room for n, room in zip(needed, capacity, strict=True)):
             return capacity
-    # `scenario.checks` lets no more hosts, subnets, sessions or processes pass than have room.
+    # `scenario.checks` has refused too many hosts, subnets, sessions and processes before.
     most = CAPACITIES[-1].ot_hosts
     raise _refused("Hosts", f"at most {most} OT services are compiled, not {ot_hosts}")
 
@@ -134,16 +135,17 @@ def _capacity(
 
 
 def _subnets(subnets: Row, hosts: tuple[str, ...]) -> dict[str, Any]:
-    sizes = [prefix_bits(subnet["Size"]) for subnet in subnets.values()]
+    host_bits = [prefix_bits(subnet["Size"]) for subnet in subnets.values()]
+    most_bits = max(host_bits)
     members = [[hosts.index(name) for name in subnet["Hosts"]] for subnet in subnets.values()]
     subnet_of = np.zeros(len(hosts), np.int64)
     for number, listed in enumerate(members):
         subnet_of[listed] = number
     return {
-        "prefixes": [32 - bits for bits in sizes],
-        "n_possible_subnets": 2 ** (16 - max(sizes)),
-        "n_parts": [2 ** (max(sizes) - bits) for bits in sizes],
-        "n_addresses": [2**bits - 2 for bits in sizes],
+        "prefixes": [32 - bits for bits in host_bits],
+        "n_possible_subnets": 2 ** (32 - NETWORK.prefixlen - most_bits),
+        "n_parts": [2 ** (most_bits - bits) for bits in host_bits],
+        "n_addresses": [2**bits - 2 for bits in host_bits],
         "subnet_hosts": _padded(members),
         "n_subnet_hosts": np.array([len(listed) for listed in members]),
         "subnet_mask": np.array([_mask_of(listed) for listed in members]),
@@ -153,7 +155,7 @@ def _subnets(subnets: Row, hosts: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _mask_of(numbers: Any) -> int:
-    """Return the mask of these bits, as a signed number of 64."""
+    """Return the mask with these bits, as a signed integer of 64 bits."""
     mask = sum(1 << int(number) for number in set(numbers))
     return mask - (1 << 64) if mask >> 63 else mask
 
@@ -166,7 +168,7 @@ def _padded(rows: list[list[int]]) -> NDArray[Any]:
 
 
 def _reach(subnets: Row, hosts: tuple[str, ...], of: Row) -> dict[str, Any]:
-    """`ConcreteAction.check_routable`, from the subnet of Red's host."""
+    """Follow `ConcreteAction.check_routable`, from the subnet of Red's host."""
     origin = tuple(subnets)[of["subnet"][of["red_host"]]]
     is_in_enterprise = "Enterprise" in hosts[of["red_host"]]
     reach = []
@@ -183,11 +185,14 @@ def _reach(subnets: Row, hosts: tuple[str, ...], of: Row) -> dict[str, Any]:
 
 
 def _connections(row: Row) -> list[dict[str, Any]]:
-    return [c for process in row["Processes"] for c in process.get("Connections") or ()]
+    connections: list[dict[str, Any]] = []
+    for process in row["Processes"]:
+        connections += process.get("Connections") or ()
+    return connections
 
 
 def _numbers(name: str, row: Row) -> dict[int, int]:
-    """Return the number of each port of a host."""
+    """Return the numbers of a host's ports, by port."""
     others = sorted({c["local_port"] for c in _connections(row)} - set(PORTS))
     if len(others) > len(OTHER_PORTS):
         raise _refused(
@@ -198,28 +203,34 @@ def _numbers(name: str, row: Row) -> dict[int, int]:
 
 
 def _hosts(rows: Row) -> dict[str, Any]:
-    listening, bound = [], []
+    listening = []
+    bound = []
+    vulnerability = []
+    pids = []
     for host, (name, row) in enumerate(rows.items()):
-        if len(_connections(row)) > MAX_LISTENING:
+        connections = _connections(row)
+        if len(connections) > MAX_LISTENING:
             raise _refused(f"Hosts.{name}.Processes", f"at most {MAX_LISTENING} connections")
         numbers = _numbers(name, row)
-        listening.append([numbers[c["local_port"]] for c in _connections(row)])
-        addresses = [c["local_address"] for c in _connections(row)]
-        addresses = [a for a in addresses if a not in ("broadcast", "local")]
-        bound += [(host, address) for address in addresses if IPv4Address(address) in NETWORK]
+        listening.append([numbers[connection["local_port"]] for connection in connections])
+        addresses = {connection["local_address"] for connection in connections}
+        for address in addresses - {"broadcast", "local"}:
+            if IPv4Address(address) in NETWORK:
+                bound.append((host, address))
+        vulnerability.append([_vulnerability(name, row, e) for e in range(N_EXPLOITS)])
+        # Larger PIDs are never drawn.
+        pids.append([process["PID"] for process in row["Processes"] if process["PID"] < N_PIDS])
     if len({address for _, address in bound}) > 1:
         raise _refused("Hosts", f"processes listen on more than one address of {NETWORK}")
-    bound_host, address = bound[0] if bound else (0, None)
-    pids = [[p["PID"] for p in row["Processes"] if p["PID"] < N_PIDS] for row in rows.values()]
+    bound_host, bound_address = bound[0] if bound else (0, None)
+    distance = int(IPv4Address(bound_address)) - int(NETWORK[0]) if bound_address else -1
     return {
         "bound_host": bound_host,
-        "bound_address": int(IPv4Address(address)) - int(NETWORK[0]) if address else -1,
+        "bound_address": distance,
         "listening": _padded(listening),
         "n_listening": np.array([len(row) for row in listening]),
         "listening_ports": np.array([_mask_of(row) for row in listening]),
-        "vulnerability": np.array(
-            [[_vulnerability(*item, e) for e in range(N_EXPLOITS)] for item in rows.items()]
-        ),
+        "vulnerability": np.array(vulnerability),
         "decoys_fail": np.array([_is_patched(row) << ETERNAL_BLUE for row in rows.values()]),
         "bruteforceable": np.array([_bruteforceable(*item) for item in rows.items()]),
         "pids": _padded(pids),
@@ -228,7 +239,7 @@ def _hosts(rows: Row) -> dict[str, Any]:
 
 
 def _system(row: Row) -> str:
-    """`OperatingSystemType.parse_string`."""
+    """Follow `OperatingSystemType.parse_string`."""
     return str(row["System info"]["OSType"]).upper()
 
 
@@ -238,7 +249,7 @@ def _is_patched(row: Row) -> bool:
 
 
 def _process_type(process: Row) -> str:
-    """`ProcessType.parse_string`, for the types that exploits look for."""
+    """Follow `ProcessType.parse_string`, for the types that exploits look for."""
     stated = process.get("Process Type")
     name = (process["Process Name"] if stated is None else stated).lower()
     name = {"sshd": "ssh", "sshd.exe": "ssh", "http": "webserver", "https": "webserver"}.get(
@@ -248,7 +259,7 @@ def _process_type(process: Row) -> str:
 
 
 def _vulnerability(name: str, row: Row, exploit: int) -> int:
-    """Return the session that `sim_exploit` gets from the first process that it finds, if any."""
+    """Return what `sim_exploit` finds: see `NOT_VULNERABLE`. It tries only one process."""
     for process in row["Processes"]:
         ports = [c["local_port"] for c in process.get("Connections") or ()]
         if _process_type(process) != EXPLOITED_TYPES[exploit] or PORTS[exploit] not in ports:
@@ -268,7 +279,7 @@ def _vulnerability(name: str, row: Row, exploit: int) -> int:
 
 
 def _is_superuser(user: str, row: Row, place: str) -> bool:
-    """Return whether Red's sessions of this user are privileged."""
+    """Return whether a session of Red's as this user is privileged."""
     superuser = SUPERUSERS[_system(row)]
     if user in PRIVILEGED_USERS and user != superuser:
         raise _refused(f"{place}.Username", f"{user} on a host where {superuser} is the superuser")
@@ -276,7 +287,7 @@ def _is_superuser(user: str, row: Row, place: str) -> bool:
 
 
 def _bruteforceable(name: str, row: Row) -> int:
-    """Return the session that `SSHBruteForce` gets, where it finds SSH."""
+    """Return what `SSHBruteForce` finds on a host that has SSH: see `NOT_VULNERABLE`."""
     for user in row.get("User Info") or ():
         if user.get("Bruteforceable"):
             is_root = _is_superuser(user["Username"], row, f"Hosts.{name}.User Info")
@@ -285,7 +296,9 @@ def _bruteforceable(name: str, row: Row) -> int:
 
 
 def _ot_services(rows: Row) -> dict[str, Any]:
-    numbers, pids, count = [], [], itertools.count()
+    numbers = []
+    pids = []
+    n_services = 0
     for name, row in rows.items():
         services = row.get("Services") or {}
         running = [p["PID"] for p in row["Processes"] if p["Process Name"] == "OTService"]
@@ -299,8 +312,9 @@ def _ot_services(rows: Row) -> dict[str, Any]:
                 f"Hosts.{name}.Services",
                 "only an active OTService is compiled, with the PID of the process OTService",
             )
-        numbers.append(next(count) if listed else NONE)
+        numbers.append(n_services if listed else NONE)
         pids.append(listed[0] if listed else 0)
+        n_services += len(listed)
     return {"ot_number": np.array(numbers), "ot_pid": np.array(pids)}
 
 
@@ -315,9 +329,9 @@ def _lists_of_ports(capacity: Capacity, of: Row) -> dict[str, Any]:
     is_listed = np.arange(of["n_hosts"]) != of["red_host"]
     ranks = np.maximum(np.cumsum(is_listed) - 1, 0)
     if capacity.hosts > CAPACITIES[0].hosts:
-        return {"port_side": 0 * ranks, "first_port": ranks * N_EPHEMERAL}
-    n_a_side = 2**16 // N_EPHEMERAL
-    return {"port_side": ranks // n_a_side, "first_port": ranks % n_a_side * N_EPHEMERAL}
+        return {"port_side": np.zeros_like(ranks), "first_port": ranks * N_EPHEMERAL}
+    n_on_a_side = 2**16 // N_EPHEMERAL
+    return {"port_side": ranks // n_on_a_side, "first_port": ranks % n_on_a_side * N_EPHEMERAL}
 
 
 # --- Sessions at the start, and rewards ----------------------------------------------------------
@@ -341,12 +355,12 @@ def _sessions(starting: Iterable[tuple[str, int, str]], n_hosts: int) -> dict[st
     for agent, host, user in starting:
         if agent == "Blue":
             blue_users[host].append(user)
-    # Whether Blue's processes on a host run as root or SYSTEM: a bit for each session.
+    # A mask for each host. Its bit i says whether Blue's session i runs as root or SYSTEM.
     is_privileged = []
     for users in blue_users:
         privileged = [number for number, user in enumerate(users) if user in PRIVILEGED_USERS]
         is_privileged.append(_mask_of(privileged))
-    # Slots are in the order of hosts. The place of a number in this order is its rank.
+    # Slots are in the order of hosts. The second `argsort` gives the slot of each session.
     order = np.argsort(host_of_session, kind="stable")
     return {
         "starting_host": host_of_session,
@@ -358,10 +372,8 @@ def _sessions(starting: Iterable[tuple[str, int, str]], n_hosts: int) -> dict[st
 
 
 def _rewards(rows: Row, of: Row) -> dict[str, Any]:
-    worth, availability = (
-        np.array([WORTH_IN_TENTHS[row.get(kind, "Low")] for row in rows.values()])
-        for kind in ("ConfidentialityValue", "AvailabilityValue")
-    )
+    worth = _worth("ConfidentialityValue", rows)
+    availability = _worth("AvailabilityValue", rows)
     return {
         "worth_of_host": worth,
         "worth": [_mask_of(np.flatnonzero(worth == tenths)) for tenths in WORTHS],
@@ -369,11 +381,16 @@ def _rewards(rows: Row, of: Row) -> dict[str, Any]:
     }
 
 
+def _worth(kind: str, rows: Row) -> NDArray[Any]:
+    return np.array([WORTH_IN_TENTHS[row.get(kind, "Low")] for row in rows.values()])
+
+
 # --- Blue ----------------------------------------------------------------------------------------
 
 
 def _actions_of_blue(kinds: Iterable[str], rows: Row, n_hosts: int | None) -> dict[str, Any]:
-    action_kinds, action_hosts = [], []
+    action_kinds = []
+    action_hosts = []
     for kind in kinds:
         n_targets = (n_hosts or len(rows)) if BLUE[kind].on_host else 1
         for host in range(n_targets):
@@ -382,19 +399,22 @@ def _actions_of_blue(kinds: Iterable[str], rows: Row, n_hosts: int | None) -> di
             action_kinds.append(KINDS.index(kind) if exists else SLEEP)
             action_hosts.append(host if exists else 0)
     systems = [_system(row) for row in rows.values()]
+    runs_on = []
+    for decoy in DECOYS.values():
+        runs_on.append([decoy.system in (None, system) for system in systems])
     return {
         "action_kind": np.array(action_kinds),
         "action_host": np.array(action_hosts),
-        "decoy_runs_on": np.array(
-            [[decoy.system in (None, system) for system in systems] for decoy in DECOYS.values()]
-        ),
+        "decoy_runs_on": np.array(runs_on),
     }
 
 
 def _services(capacity: Capacity) -> dict[str, Any]:
-    """Say where a host lists the service of each kind of decoy. With little room, a decoy for
-    Windows and one for Linux share a place."""
-    places = list(range(N_DECOYS)) if capacity.services == N_DECOYS else [0, 1, 1, 2, 3, 4, 5, 2]
+    """Say where a host lists the service of each kind of decoy."""
+    places = list(range(N_DECOYS))
+    if capacity.services < N_DECOYS:
+        # Femitter (Windows) shares a place with HarakaSMPT (Linux), and Smss with Vsftpd.
+        places = [0, 1, 1, 2, 3, 4, 5, 2]
     idle = [places[list(DECOYS).index(name)] for name in ("DecoySmss", "DecoySvchost")]
     return {"service": np.array([*places, *idle])}
 
@@ -404,27 +424,34 @@ def _services(capacity: Capacity) -> dict[str, Any]:
 
 def _explored(rows: Row, of: Row) -> dict[str, Any]:
     """Say what Red finds by exploring a host."""
-    hosts, addresses, subnets, shows = tuple(rows), [], [], []
+    hosts = tuple(rows)
+    addresses = []
+    subnets = []
+    shows_ot_service = []
     for row in rows.values():
         info = {hosts.index(other): facts for other, facts in row.get("info", {}).items()}
-        shown = {host: facts.get("Interfaces") for host, facts in info.items()}
-        addresses.append(_mask_of(host for host, kind in shown.items() if kind))
-        wholly_shown = [host for host, kind in shown.items() if kind == "All"]
+        interfaces = {host: facts.get("Interfaces") for host, facts in info.items()}
+        addresses.append(_mask_of(host for host, shown in interfaces.items() if shown))
+        wholly_shown = [host for host, shown in interfaces.items() if shown == "All"]
         subnets.append(_mask_of(of["subnet"][host] for host in wholly_shown))
         with_services = [host for host, facts in info.items() if facts.get("Services")]
-        shows.append(any(of["ot_number"][host] != NONE for host in with_services))
+        shows_ot_service.append(any(of["ot_number"][host] != NONE for host in with_services))
     return {
         "explored_addresses": np.array(addresses),
         "explored_subnets": np.array(subnets),
-        "shows_ot_service": np.array(shows),
+        "shows_ot_service": np.array(shows_ot_service),
     }
 
 
 def _actions_of_red(scenario: Scenario) -> dict[str, Any]:
-    """Number what Red can be told to do, and say which number of an observation of Red's tells
-    whether it is possible."""
+    """Number the actions that Red can be told to do.
+
+    `fact_needed` is the index, in Red's observation, of the fact that makes an action possible.
+    """
     hosts, subnets = scenario.hosts, tuple(scenario.subnets)
-    kinds, targets, needed = [], [], []
+    kinds = []
+    targets = []
+    needed = []
     for name in scenario.red_action_names:
         kind, _, target = name.partition(" ")
         kinds.append(RED_ACTIONS.index(kind))
@@ -439,6 +466,7 @@ def _actions_of_red(scenario: Scenario) -> dict[str, Any]:
             targets.append(subnet)
     return {
         "n_red_actions": len(kinds),
+        # The last two numbers tell whether Red's last action succeeded, and whether it failed.
         "red_obs_size": len(subnets) + N_FACTS_OF_A_HOST * len(hosts) + 2,
         "red_action_kind": np.array(kinds),
         "red_action_target": np.array(targets),
@@ -451,11 +479,13 @@ def _named(hosts: Iterable[str], part_of_name: str) -> int:
 
 
 def _b_line(rows: Row, of: Row) -> dict[str, Any]:
-    """Return the targets of B_line's plan, which names hosts: see `b_line_plan`.
+    """Return the targets of B_line's plan: see `b_line_plan`.
 
-    They follow from the host that it attacks first. Before, the only one is the subnet of User0.
+    They follow from the host that B_line attacks first. Before this attack, the only target is the
+    subnet of Red's own host.
     """
-    hosts, red_host = tuple(rows), of["red_host"]
+    hosts = tuple(rows)
+    red_host = of["red_host"]
     members = [row[:n] for row, n in zip(of["subnet_hosts"], of["n_subnet_hosts"], strict=True)]
     user = of["subnet"][red_host]
     first = [host for host in members[user] if host != red_host]
@@ -463,6 +493,7 @@ def _b_line(rows: Row, of: Row) -> dict[str, Any]:
     plans[red_host] = user
     for host in first:
         info = rows[hosts[host]].get("info", {})
+        # Red sees the host itself first, then the others in the order of hosts.
         explored = [name for name in (hosts[host], *hosts) if name in info]
         in_enterprise = [hosts.index(name) for name in explored if "Enterprise" in name]
         enterprise = in_enterprise[0] if in_enterprise else 0

@@ -1,4 +1,4 @@
-"""One episode in one network: its beginning, and its steps."""
+"""Begin an episode in one network, and play its steps."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from workflow_rl.cage2.compiled.red_actions import act_as_red
 from workflow_rl.cage2.compiled.red_agents import begin_red, choose_as_red
 from workflow_rl.cage2.compiled.state import NO_ERROR, NO_PROCESS, NONE
 
+# The places of the facts that `tell` writes.
+BLUE_SUCCESS, RED_ACTION, RED_TARGET, RED_SUCCESS, CAUGHT_HOST = range(5)
+
 
 @compiled
 def reset_env(s: Any, t: Any, episode_seed: int, red_agent: int) -> None:
-    """`random.seed` and `State.reset`, whose draws are the addresses and the PIDs of sessions."""
+    """Follow `random.seed` and `State.reset`, which draw addresses and the PIDs of sessions."""
     seed(s, episode_seed)
     s.error = NO_ERROR
     draw_addresses(s, t)
@@ -30,19 +33,20 @@ def reset_env(s: Any, t: Any, episode_seed: int, red_agent: int) -> None:
 
 @compiled
 def draw_addresses(s: Any, t: Any) -> None:
-    """`State._initialise_state`: subnets, and the addresses of the hosts in each."""
-    # These lists are empty when an episode begins, and serve as working space until then.
+    """Follow `State._initialise_state`: draw the subnets and the addresses of their hosts."""
+    # Nothing is in these lists before an episode begins, so they serve as working space.
     chosen, pool = s.suspicious_pid, s.ports
     s.first_address = t.bound_host
     sample(s, int64(t.n_possible_subnets), int64(t.n_subnets), s.subnet_index, pool)
     for subnet in range(t.n_subnets):
-        # CybORG chooses a part of the subnet that is large enough.
+        # CybORG chooses one of the equal parts of the subnet that it drew.
         part = randbelow(s, int64(t.n_parts[subnet]))
-        first = s.subnet_index[subnet] * t.n_parts[subnet] + part
-        s.subnet_index[subnet] = first
+        index = s.subnet_index[subnet] * t.n_parts[subnet] + part
+        s.subnet_index[subnet] = index
         n_addresses, n_hosts = int64(t.n_addresses[subnet]), int64(t.n_subnet_hosts[subnet])
         sample(s, n_addresses, n_hosts, chosen, pool)
-        first *= n_addresses + 2
+        # The first and the last address of a subnet belong to no host.
+        first = index * (n_addresses + 2)
         for i in range(n_hosts):
             host = t.subnet_hosts[subnet, i]
             s.address_index[host] = chosen[i] + 1
@@ -52,7 +56,7 @@ def draw_addresses(s: Any, t: Any) -> None:
 
 @compiled
 def forget(s: Any, t: Any) -> None:
-    """Set everything else as it is at the start of an episode."""
+    """Set all other fields to their values at the start of an episode."""
     s.first_process[:] = NO_PROCESS
     s.last_process[:] = NO_PROCESS
     s.free_process = NO_PROCESS
@@ -64,7 +68,7 @@ def forget(s: Any, t: Any) -> None:
     s.ot_active[:] = True
     s.ot_listed_with_pid[:] = True
     s.port_bits[0, :] = 0
-    # The episode before has seldom left any.
+    # Clearing the other rows takes time. Only these networks use them.
     if s.busy_host != NONE or has_bits_of_all(s):
         for row in range(1, len(s.port_bits)):
             s.port_bits[row, :] = 0
@@ -83,9 +87,9 @@ def forget(s: Any, t: Any) -> None:
 
 @compiled
 def step_env(s: Any, t: Any, action: int, obs: Any) -> float:
-    """`EnvironmentController.step`: Blue, Green (who sleeps), Red, then Blue's Monitor.
+    """Follow `EnvironmentController.step`: Blue acts, Green sleeps, Red acts, then Blue monitors.
 
-    Writes obs, uint32, a word a host, and returns the reward.
+    Write obs (uint32, one word for each host), and return the reward.
     """
     kind, host = int64(t.action_kind[action]), int64(t.action_host[action])
     act_as_blue(s, t, kind, host)
@@ -97,15 +101,16 @@ def step_env(s: Any, t: Any, action: int, obs: Any) -> float:
 
 @compiled
 def tell(s: Any, t: Any, facts: Any) -> None:
-    """Write the FACTS of the last step, int8 `[5]`."""
-    facts[0] = s.blue_success
-    facts[1] = s.red_kind
-    facts[2] = s.red_target
+    """Write the facts of the last step, int8 `[5]`: see `batched_simulator.FACTS`."""
+    facts[BLUE_SUCCESS] = s.blue_success
+    facts[RED_ACTION] = s.red_kind
+    facts[RED_TARGET] = s.red_target
     if s.red_kind == tables.REFUSED:
-        facts[1], facts[2] = -1, -1
+        facts[RED_ACTION] = -1
+        facts[RED_TARGET] = -1
     elif s.red_kind == tables.RED_SLEEP:
-        facts[2] = -1
+        facts[RED_TARGET] = -1
     elif s.red_kind == tables.DISCOVER_SYSTEMS:
-        facts[2] = t.n_hosts + s.red_target
-    facts[3] = s.red_success
-    facts[4] = -1 if s.caught_host == NONE else s.caught_host
+        facts[RED_TARGET] = t.n_hosts + s.red_target
+    facts[RED_SUCCESS] = s.red_success
+    facts[CAUGHT_HOST] = -1 if s.caught_host == NONE else s.caught_host

@@ -1,4 +1,4 @@
-"""An episode's random generator as Python's `random.Random`, for attackers written in Python."""
+"""A `random.Random` that draws from an episode's generator, for attackers written in Python."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def draw_word(states: Any, env: int) -> int:
 
 
 class EpisodeRandom(random.Random):
-    """The generator of `states[env]`: the simulator's next draws follow on those made here.
+    """The random generator of `states[env]`. The simulator goes on after the draws made here.
 
-    All methods but `seed`, `getstate` and `setstate` draw as those of Python's global `random` do
-    in CybORG. A copy draws from the copy of the states.
+    The methods draw what Python's global `random` draws in CybORG. `seed`, `getstate` and
+    `setstate` are not supported. A deep copy draws from its own copy of the states.
     """
 
     def __init__(self, states: NDArray[Any], env: int, gauss_next: float | None = None) -> None:
@@ -33,7 +33,7 @@ class EpisodeRandom(random.Random):
         return EpisodeRandom, (self._states, self._env, self.gauss_next)
 
     def random(self) -> float:
-        """Return a number from 0 to 1, of 53 random bits."""
+        """Return a number of 53 random bits in [0, 1), computed as in CPython."""
         high, low = self.getrandbits(27), self.getrandbits(26)
         return (high * 67108864.0 + low) * (1.0 / 9007199254740992.0)
 
@@ -42,5 +42,6 @@ class EpisodeRandom(random.Random):
         bits = 0
         for i in range(0, k, 32):
             word = int(draw_word(self._states, self._env))
-            bits |= word >> max(0, 32 - (k - i)) << i
+            n_bits = min(32, k - i)
+            bits |= word >> (32 - n_bits) << i
         return bits

@@ -1,4 +1,4 @@
-"""The memory of envs that step one after the other, fetched before they step."""
+"""Fetching an env's memory before the env steps. Envs step one after the other."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 from workflow_rl.cage2.compiled.generator import M, N
 from workflow_rl.cage2.compiled.jit import compiled, first_word, prefetch
 
-# The number of envs by which prefetching is ahead, and the cache lines that every step reads.
-AHEAD, FIRST_LINES, LINE = 6, 5, 64
+AHEAD = 6  # Prefetching is this number of envs ahead.
+FIRST_LINES = 5  # Every step reads this number of cache lines at the start of a record.
+LINE = 64  # The bytes of a cache line.
+WORD = 4  # The bytes of a word of the random generator.
 
 
 @compiled
@@ -20,9 +22,10 @@ def fetch_ahead(states: Any, i: int) -> None:
         for line in range(FIRST_LINES):
             prefetch(states, i + 2 * AHEAD, LINE * line)
     if i + AHEAD < len(states):
-        # The words of the generator that the next draws read.
+        # The next draws read the words of the generator at these two indices.
         first = first_word(states)
-        word = np.int64(states[i + AHEAD].mt_index)
-        for at in (word, word + M if word + M < N else word + M - N):
-            prefetch(states, i + AHEAD, first + 4 * at)
-            prefetch(states, i + AHEAD, first + 4 * at + LINE)
+        index = np.int64(states[i + AHEAD].mt_index)
+        middle = index + M if index + M < N else index + M - N
+        for word in (index, middle):
+            prefetch(states, i + AHEAD, first + WORD * word)
+            prefetch(states, i + AHEAD, first + WORD * word + LINE)

@@ -1,7 +1,7 @@
-"""Python's `random`, draw for draw: the Mersenne Twister MT19937 and the methods CybORG uses.
+"""The draws of Python's `random`: the Mersenne Twister MT19937 and the methods that CybORG uses.
 
-Source: Matsumoto and Nishimura, "Mersenne Twister" (1998), with its `init_by_array`; the methods
-follow `random.Random` of CPython 3.11, which draws the same in 3.12 and 3.13.
+Source: Matsumoto and Nishimura, "Mersenne Twister" (1998), with its `init_by_array`, N and M. The
+methods follow `random.Random` of CPython 3.11, which draws the same numbers in 3.12 and 3.13.
 
 A generator `g` is any record with the fields `mt`, uint32 `[624]`, and `mt_index`, the position of
 the next word. Words are renewed one at a time, when they are drawn. This gives the same sequence as
@@ -31,12 +31,13 @@ INITIAL_WORDS = np.array(_words, np.uint32)
 
 @compiled
 def seed(g: Any, value: int) -> None:
-    """`random.seed(value)` for 0 <= value < 2**63."""
+    """Follow `random.seed(value)`, for 0 <= value < 2**63."""
     mt = g.mt
     low, high = value & WORD, value >> 32
     n_keys = 1 if high == 0 else 2
     previous = np.int64(INITIAL_WORDS[0])
-    i, key = 1, 0
+    i = 1
+    key = 0
     for n_renewed in range(N):
         mixed = (previous ^ (previous >> 30)) * 1664525
         # The last round returns to the first word that was renewed.
@@ -79,7 +80,7 @@ def next_word(g: Any) -> Any:
 
 @compiled
 def random(g: Any) -> float:
-    """`random()`: 53 random bits in [0, 1)."""
+    """Follow `random()`: return a number of 53 random bits in [0, 1)."""
     high = next_word(g) >> 5
     low = next_word(g) >> 6
     return (high * 67108864.0 + low) * (1.0 / 9007199254740992.0)
@@ -87,7 +88,7 @@ def random(g: Any) -> float:
 
 @compiled
 def bit_length(n: int) -> int:
-    """`int.bit_length` for 0 <= n."""
+    """Follow `int.bit_length`, for 0 <= n."""
     bits = 0
     while n:
         n >>= 1
@@ -97,12 +98,12 @@ def bit_length(n: int) -> int:
 
 @compiled
 def randbelow(g: Any, n: int) -> int:
-    """`_randbelow_with_getrandbits`, and so `randrange(n)` and the index of `choice`."""
+    """Follow `_randbelow_with_getrandbits`, by which `randrange(n)` and `choice` draw."""
     shift = 32 - bit_length(n)
-    r = next_word(g) >> shift
-    while r >= n:
-        r = next_word(g) >> shift
-    return r
+    drawn = next_word(g) >> shift
+    while drawn >= n:
+        drawn = next_word(g) >> shift
+    return drawn
 
 
 @compiled
@@ -113,10 +114,10 @@ def choices_index(g: Any, n: int) -> int:
 
 @compiled
 def sample(g: Any, n: int, k: int, chosen: Any, pool: Any) -> None:
-    """`sample(range(n), k)` into `chosen` `[k]`; `pool` `[n]` is working space.
+    """Write `sample(range(n), k)` into chosen `[k]`. pool `[n]` is working space.
 
-    As in CPython, a short population is dealt from a pool. For a long one `pool` is not used, and
-    a number that was drawn before is drawn again.
+    As in CPython, a short population is dealt from a pool. For a long population, `pool` is not
+    used: if a number was drawn before, it is drawn again.
     """
     longest = 21
     if k > 5:
@@ -144,7 +145,7 @@ def sample(g: Any, n: int, k: int, chosen: Any, pool: Any) -> None:
 
 @compiled
 def shuffle(g: Any, items: Any, n: int) -> None:
-    """`shuffle` of the first n items."""
+    """Follow `shuffle`, for the first n items."""
     for i in range(n - 1, 0, -1):
         j = randbelow(g, i + 1)
         items[i], items[j] = items[j], items[i]
@@ -152,7 +153,7 @@ def shuffle(g: Any, items: Any, n: int) -> None:
 
 @compiled
 def shuffle_nibbles(g: Any, packed: int, n: int) -> int:
-    """`shuffle` of n <= 15 items of four bits each, the first item in the lowest bits."""
+    """Follow `shuffle`, for n <= 15 items of four bits. The lowest bits are the first item."""
     for i in range(n - 1, 0, -1):
         j = randbelow(g, i + 1)
         difference = ((packed >> (4 * i)) ^ (packed >> (4 * j))) & 15

@@ -1,4 +1,4 @@
-"""What happens on a host: its processes, PIDs and ports. Follows CybORG's `Host` and `State`."""
+"""The processes, PIDs and ports of a host. The functions follow CybORG's `Host` and `State`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def has_pid(s: Any, t: Any, host: int, pid: int) -> bool:
 
 @compiled
 def is_running(s: Any, t: Any, host: int, pid: int) -> bool:
-    """Return whether a process of the start with this PID, if there is one, still runs."""
+    """Return False if this is the PID of the host's OT service and the service was stopped."""
     service = t.ot_number[host]
     return service == tables.NONE or pid != t.ot_pid[host] or s.ot_running[service]
 
@@ -50,7 +50,7 @@ def draw_pid(s: Any, t: Any, host: int) -> int:
 
 @compiled
 def add_process(s: Any, t: Any, host: int, kind: int) -> int:
-    """`Host.add_process`: append a process to the host's list, and return the PID."""
+    """Follow `Host.add_process`: append a process to the host's list, and return its PID."""
     pid = draw_pid(s, t, host)
     process = int(s.free_process)
     if process != state.NO_PROCESS:
@@ -74,7 +74,7 @@ def add_process(s: Any, t: Any, host: int, kind: int) -> int:
 
 @compiled
 def remove_process(s: Any, host: int, process: int, previous: int) -> None:
-    """Take a process from the host's list. previous: the one before it, or NO_PROCESS."""
+    """Remove a process from the host's list. previous: the process before it, or NO_PROCESS."""
     following = s.processes[process].next
     if previous == state.NO_PROCESS:
         s.first_process[host] = following
@@ -88,7 +88,7 @@ def remove_process(s: Any, host: int, process: int, previous: int) -> None:
 
 @compiled
 def remove_all_processes(s: Any, host: int) -> None:
-    """Take all processes from the list that were added since the start."""
+    """Empty the host's list of processes that were added since the start."""
     if s.first_process[host] != state.NO_PROCESS:
         s.processes[s.last_process[host]].next = s.free_process
         s.free_process = s.first_process[host]
@@ -98,11 +98,12 @@ def remove_all_processes(s: Any, host: int) -> None:
 
 @compiled
 def is_using_port(s: Any, t: Any, host: int, port: int) -> bool:
-    """`_is_host_using_port`; `port` is a port's number on this host."""
-    if t.listening_ports[host] >> port & 1 or has_decoy_on_port(
-        s, host, port, tables.N_DECOY_KINDS
-    ):
+    """Follow `_is_host_using_port`. port: the port's number on this host, see `tables`."""
+    if t.listening_ports[host] >> port & 1:
         return True
+    if has_decoy_on_port(s, host, port, tables.N_DECOY_KINDS):
+        return True
+    # Red's sessions by SSH use the port of SSH.
     process = s.first_process[host]
     while process != state.NO_PROCESS and port == tables.SSH_PORT:
         if s.processes[process].kind & state.KIND == state.SSH:
@@ -113,13 +114,13 @@ def is_using_port(s: Any, t: Any, host: int, port: int) -> bool:
 
 @compiled
 def has_decoy_on_port(s: Any, host: int, port: int, n_kinds: int) -> bool:
-    """Return whether a decoy of the first kinds that runs on the host listens on a port."""
+    """Return whether a decoy of the first n_kinds kinds listens on a port of the host."""
     return decoy_on_port(s, host, port, n_kinds) != state.NO_PROCESS
 
 
 @compiled
 def decoy_on_port(s: Any, host: int, port: int, n_kinds: int) -> int:
-    """Return the process of the first decoy of these kinds that listens on a port of the host."""
+    """Return the first process that `has_decoy_on_port` looks for, or NO_PROCESS."""
     process = int(s.first_process[host])
     while process != state.NO_PROCESS:
         kind = s.processes[process].kind & state.KIND
@@ -131,7 +132,7 @@ def decoy_on_port(s: Any, host: int, port: int, n_kinds: int) -> int:
 
 @compiled
 def process_before(s: Any, host: int, process: int) -> int:
-    """Return the process that comes right before another one in the host's list."""
+    """Return the process right before a process in the host's list, or NO_PROCESS."""
     before, following = int(state.NO_PROCESS), int(s.first_process[host])
     while following != process:
         before, following = following, int(s.processes[following].next)
@@ -169,7 +170,7 @@ def row_of_bits(s: Any, t: Any, host: int) -> int:
 
 @compiled
 def use_ephemeral_port(s: Any, t: Any, host: int) -> None:
-    """`Host.get_ephemeral_port`: a port that is in use is drawn again, but only once."""
+    """Follow `Host.get_ephemeral_port`: if the port is in use, it is drawn again, but only once."""
     port = randbelow(s, tables.N_EPHEMERAL)
     row = row_of_bits(s, t, host)
     if row >= 0:
@@ -181,36 +182,36 @@ def use_ephemeral_port(s: Any, t: Any, host: int) -> None:
     n = int(s.n_ports[side])
     in_use = False
     for i in range(n):
-        in_use |= s.ports[at(s, side, i)] == first + port
+        in_use |= s.ports[place_of(s, side, i)] == first + port
     if in_use:
         port = randbelow(s, tables.N_EPHEMERAL)
     if s.error != state.NO_ERROR:
         return
-    s.ports[at(s, side, n)] = first + port
+    s.ports[place_of(s, side, n)] = first + port
     s.n_ports[side] = n + 1
     if s.n_ports[0] + s.n_ports[1] == len(s.ports):
         make_room_for_ports(s, t)
 
 
 @compiled
-def at(s: Any, side: int, i: int) -> int:
+def place_of(s: Any, side: int, i: int) -> int:
     """Return the index of the i-th port that is listed from a side of `ports`."""
     return i if side == 0 else len(s.ports) - 1 - i
 
 
 @compiled
 def take_listed_ports(s: Any, t: Any, host: int, keep: bool) -> None:
-    """Remove a host's ports from the list. keep: note them in the bits of the busy host."""
+    """Remove a host's ports from the list. keep: set their bits for the busy host."""
     side, first = t.port_side[host], t.first_port[host]
     n = int(s.n_ports[side])
     i = 0
     while i < n:
-        port = int(s.ports[at(s, side, i)]) - first
+        port = int(s.ports[place_of(s, side, i)]) - first
         if 0 <= port < tables.N_EPHEMERAL:
             if keep:
                 s.port_bits[1, port >> 5] |= 1 << (port & 31)
             n -= 1
-            s.ports[at(s, side, i)] = s.ports[at(s, side, n)]
+            s.ports[place_of(s, side, i)] = s.ports[place_of(s, side, n)]
         else:
             i += 1
     s.n_ports[side] = n
@@ -218,7 +219,7 @@ def take_listed_ports(s: Any, t: Any, host: int, keep: bool) -> None:
 
 @compiled
 def make_room_for_ports(s: Any, t: Any) -> None:
-    """Turn the list of the host with most ports into bits, once an episode."""
+    """Turn the listed ports of the host with most ports into bits, at most once an episode."""
     if s.busy_host != state.NONE:
         s.error = state.TOO_MANY_PORTS
         return
@@ -228,7 +229,7 @@ def make_room_for_ports(s: Any, t: Any) -> None:
             n_listed = 0
             side, first = t.port_side[host], t.first_port[host]
             for i in range(s.n_ports[side]):
-                port = int(s.ports[at(s, side, i)]) - first
+                port = int(s.ports[place_of(s, side, i)]) - first
                 n_listed += 0 <= port < tables.N_EPHEMERAL
             if n_listed > most:
                 busiest, most = host, n_listed
@@ -238,7 +239,7 @@ def make_room_for_ports(s: Any, t: Any) -> None:
 
 @compiled
 def free_ephemeral_ports(s: Any, t: Any, host: int) -> None:
-    """Free a host's ports, as `Host.restore` does."""
+    """Follow `Host.restore`: free a host's ephemeral ports."""
     row = row_of_bits(s, t, host)
     if row >= 0:
         s.port_bits[row, :] = 0

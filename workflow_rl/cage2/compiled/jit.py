@@ -1,4 +1,4 @@
-"""How the simulator is compiled, and what only its compiled code does."""
+"""How the simulator is compiled, and instructions that only compiled code has."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 int64: Any = np.int64
-"""A signed number of 64 bits, which numba's `int` of a shorter one is not."""
+"""A signed integer of 64 bits. numba's `int(x)` keeps the type of x, even if x is unsigned."""
 _HERE = Path(__file__).parent
 _TABLES = [_HERE.parent / f"{name}.py" for name in ("scenario/actions", "b_line_plan", "scenario2")]
 entry_point = entry_points(_HERE, *_TABLES)
@@ -41,10 +41,10 @@ def _prefetch(_typing_context: Any, records: Any, index: Any, offset: Any) -> An
         pointer = ir.IntType(8).as_pointer()
         address = builder.gep(builder.bitcast(array.data, pointer), [at])
         flag = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
-        write, keep, of_memory = flag(1), flag(3), flag(1)
-        builder.call(function, [address, write, keep, of_memory])
+        function_type = ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], function_type)
+        # The flags mean: for writing, kept in all caches, data.
+        builder.call(function, [address, flag(1), flag(3), flag(1)])
         return context.get_dummy_value()
 
     return types.none(records, types.int64, types.int64), generate
@@ -54,7 +54,7 @@ prefetch: Any = intrinsic(_prefetch)
 
 
 def _first_word(_typing_context: Any, records: Any) -> Any:
-    """Return where in a record the words of its random generator begin, in bytes."""
+    """Return the offset in bytes of the random generator's words in a record."""
     offset = records.dtype.offset("mt")
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -69,8 +69,8 @@ first_word: Any = intrinsic(_first_word)
 def _tables_at(_typing_context: Any, records: Any, networks: Any, index: Any) -> Any:
     """Return the record of tables in row `index` of networks, uint8 `[K, bytes]`.
 
-    The bytes are records of tables, which have room for as many hosts as `records`. They are passed
-    as bytes: one more array of records would make each call from Python a sixth of a step slower.
+    The number of hosts of `records` gives the capacity of the tables. Tables are passed as bytes,
+    because a second array of records would slow each call from Python by a sixth of a step.
     """
     hosts = records.dtype.typeof("n_red_sessions").shape[0]
     capacity = next(capacity for capacity in CAPACITIES if capacity.hosts == hosts)

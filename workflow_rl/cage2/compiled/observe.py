@@ -14,24 +14,27 @@ from workflow_rl.cage2.scenario.actions import BLUE
 # A host's activity and its compromise have two bits each. The first bit is the lowest.
 NO_ACTIVITY, SCAN, EXPLOITED = 0b00, 0b01, 0b11
 UNCOMPROMISED, UNSURE, USER, OWNED = 0b00, 0b01, 0b10, 0b11
-# By the kind of Blue's action: what Blue's table shows afterwards of a host that looked
-# compromised; -1: no change.
+# What Blue's table shows of a host that looked compromised after an action, by the action's kind.
+# -1 means that the action changes nothing.
 _LEFT = {"": -1, "unknown": UNSURE, "clean": UNCOMPROMISED}
 LEAVES = np.array([_LEFT[kind.leaves] for kind in BLUE.values()])
-# Indexed by activity + 4 * compromise: the four bytes of a host, as one word.
-BYTES = np.array(
-    [
-        int.from_bytes(bytes((a & 1, a >> 1, c & 1, c >> 1)), "little")
-        for c in range(4)
-        for a in range(4)
-    ],
-    np.uint32,
-)
+
+
+def _word_of(activity: int, compromise: int) -> int:
+    bits = activity & 1, activity >> 1, compromise & 1, compromise >> 1
+    return int.from_bytes(bytes(bits), "little")
+
+
+# The four bytes of a host as one word, indexed by activity + 4 * compromise.
+BYTES = np.array([_word_of(i & 3, i >> 2) for i in range(16)], np.uint32)
 
 
 @compiled
 def observe(s: Any, t: Any, kind: int, host: int, obs: Any) -> None:
-    """`Monitor` and `BlueTableWrapper.observation_change`: obs uint32, a word a host."""
+    """Follow `Monitor` and `BlueTableWrapper.observation_change`.
+
+    Write obs: uint32, one word for each host.
+    """
     decoy_host = NONE
     if tables.DECEIVES[kind] and s.blue_success == tables.TRUE:
         decoy_host = host
@@ -51,7 +54,7 @@ def observe(s: Any, t: Any, kind: int, host: int, obs: Any) -> None:
 def note_and_show(
     s: Any, t: Any, kind: int, host: int, activity: int, seen_on: int, malware_found: bool, obs: Any
 ) -> None:
-    """Update `s.compromise`, and write the bits, obs uint32, a word a host.
+    """Update `s.compromise`, and write obs: uint32, one word for each host.
 
     kind, host: Blue's action. activity, seen_on: the activity that Blue saw, and its host.
     malware_found: whether Blue's analysis found Red's files.
@@ -62,7 +65,7 @@ def note_and_show(
         set_compromise(s, seen_on, USER)
     if malware_found:
         set_compromise(s, host, OWNED)
-    # One word holds 16 hosts; of a small network it is read once.
+    # One word holds the compromise of 16 hosts. The first word is read once, to save time.
     compromise, n_hosts = int64(s.compromise[0]), len(t.subnet)
     for i in range(min(n_hosts, 16)):
         obs[i] = BYTES[(compromise & 3) << 2]
@@ -75,10 +78,10 @@ def note_and_show(
 
 @compiled
 def activity_of(n_events: int, ports: int, reverse_shell_seen: bool, is_new_decoy: bool) -> int:
-    """`_interpret_connections`: return the activity that Blue sees on a host.
+    """Follow `_interpret_connections`: return the activity that Blue sees on a host.
 
-    n_events, ports: the connections there, and the mask of their ports. is_new_decoy: whether Blue
-    set up a decoy there; a decoy alone shows no activity.
+    n_events: the number of connections to the host. ports: the mask of their ports. is_new_decoy:
+    whether Blue set up a decoy on the host in this step. A decoy alone shows no activity.
     """
     n_anomalies = n_events + is_new_decoy
     n_ports = count_bits(ports)
@@ -100,13 +103,13 @@ def count_bits(mask: int) -> int:
 
 @compiled
 def compromise_of(s: Any, host: int) -> int:
-    """Return the compromise of a host that Blue's table shows."""
+    """Return a host's compromise as Blue's table shows it."""
     return int64(s.compromise[host >> 4]) >> 2 * (host & 15) & 3
 
 
 @compiled
 def set_compromise(s: Any, host: int, compromise: int) -> None:
-    """Set the compromise of a host, which is kept from step to step as in `blue_info`."""
+    """Set a host's compromise. It is kept from step to step, as in `blue_info`."""
     shift = 2 * (host & 15)
     others = int64(s.compromise[host >> 4]) & ~(3 << shift)
     s.compromise[host >> 4] = others | compromise << shift
@@ -114,16 +117,16 @@ def set_compromise(s: Any, host: int, compromise: int) -> None:
 
 @compiled
 def reward(s: Any, t: Any, kind: int) -> float:
-    """`HybridAvailabilityConfidentialityRewardCalculator` and the cost of Blue's action.
+    """Follow `HybridAvailabilityConfidentialityRewardCalculator`, and add the action's cost.
 
-    CybORG sums floats and rounds to tenths. Counting tenths gives the same number; as in CybORG,
-    0.0 is never negative.
+    CybORG sums floats and rounds to tenths. Counting tenths gives the same number. As in CybORG, a
+    reward of zero is 0.0 and never -0.0.
     """
     tenths = int(tables.COST[kind])
     for service in range(len(s.ot_running)):
         if not s.ot_running[service]:
             tenths += t.worth_of_ot_service[service]
-    # Red's host is Red's from the start.
+    # Red owns its own host from the start.
     owned = s.is_owned | int64(1) << int64(t.red_host)
     for i in range(len(tables.WORTHS)):
         tenths += count_bits(owned & t.worth[i]) * tables.WORTHS[i]

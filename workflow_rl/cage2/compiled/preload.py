@@ -1,7 +1,7 @@
-"""The module that the workers' fork server imports if they play the compiled simulator.
+"""The workers' fork server imports this module if the workers play the compiled simulator.
 
-It compiles the simulator and Blue's belief, or loads them from disk, once, into memory that all
-workers share.
+The import compiles the simulator and Blue's belief, or loads them from disk. It does so once, in
+memory that all workers share.
 """
 
 from __future__ import annotations

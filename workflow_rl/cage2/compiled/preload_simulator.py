@@ -1,6 +1,7 @@
-"""The module that the workers' fork server imports if they play Scenario 2 without Blue's belief.
+"""The workers' fork server imports this module if the workers need no belief of Blue's.
 
-Its workers start sooner on a new machine: the belief takes longest to compile. See `preload`.
+Workers then start sooner on a new machine, because the belief takes longest to compile: see
+`preload`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Red's actions: their effects on the network, their traces, and what Red learns."""
+"""Red's actions change the network, leave traces, and teach Red."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workflow_rl.cage2.compiled.jit import compiled
 
 @compiled
 def act_as_red(s: Any, t: Any) -> None:
-    """`Action.sim_execute` of the action that the red agent has chosen."""
+    """Follow `Action.sim_execute`, for the action that the red agent has chosen."""
     kind, target = int(s.red_kind), int(s.red_target)
     s.event_host = state.NONE
     s.n_events = 0
@@ -37,7 +37,7 @@ def act_as_red(s: Any, t: Any) -> None:
 
 @compiled
 def is_reachable(s: Any, t: Any, subnet: int) -> bool:
-    """`ConcreteAction.check_routable` from the host of Red's session 0."""
+    """Follow `ConcreteAction.check_routable`, from the host of Red's session 0."""
     if t.reach[subnet] != tables.GUARDED:
         return t.reach[subnet] == tables.OPEN
     n_sessions = 0
@@ -48,7 +48,7 @@ def is_reachable(s: Any, t: Any, subnet: int) -> bool:
 
 @compiled
 def show_connection(s: Any, host: int, port: int) -> None:
-    """Note what counts of a new entry in the host's `events['NetworkConnections']`."""
+    """Count a new entry of the host's `events['NetworkConnections']`, and note its port."""
     s.event_host = host
     s.n_events += 1
     s.event_ports |= 1 << port
@@ -56,7 +56,7 @@ def show_connection(s: Any, host: int, port: int) -> None:
 
 @compiled
 def discover_remote_systems(s: Any, t: Any, subnet: int) -> bool:
-    """`Pingsweep`."""
+    """Follow `Pingsweep`."""
     if not is_reachable(s, t, subnet):
         return False
     s.known_addresses |= t.subnet_mask[subnet]
@@ -66,7 +66,7 @@ def discover_remote_systems(s: Any, t: Any, subnet: int) -> bool:
 
 @compiled
 def discover_network_services(s: Any, t: Any, host: int) -> bool:
-    """`Portscan`: succeeds even if the host cannot be reached, but then shows nothing."""
+    """Follow `Portscan`. It succeeds even if the host cannot be reached, but then shows nothing."""
     if not is_reachable(s, t, t.subnet[host]):
         return True
     ports = 0
@@ -96,7 +96,7 @@ def discover_network_services(s: Any, t: Any, host: int) -> bool:
 
 @compiled
 def exploit_remote_service(s: Any, t: Any, host: int) -> bool:
-    """`ExploitRemoteService` with its `DefaultExploitActionSelector`."""
+    """Follow `ExploitRemoteService` with its `DefaultExploitActionSelector`."""
     if not s.scanned_by_session >> host & 1:
         return False
     exploit = choose_exploit(s, int(s.known_ports[host]))
@@ -109,9 +109,10 @@ def exploit_remote_service(s: Any, t: Any, host: int) -> bool:
 
 @compiled
 def choose_exploit(s: Any, ports: int) -> int:
-    """`DefaultExploitActionSelector.get_exploit_action` for a mask of ports; NONE if there is none.
+    """Follow `DefaultExploitActionSelector.get_exploit_action`, for a mask of ports.
 
-    The exploits' weights only rank them: the preferred one, or by chance one of the others.
+    The weights of exploits only rank them. Red takes the preferred exploit, or by chance one of the
+    others. Return NONE if no port has an exploit.
     """
     options = ports
     if not ports & ((1 << tables.HTTP_RFI) | (1 << tables.HTTPS_RFI)):
@@ -137,9 +138,13 @@ def choose_exploit(s: Any, ports: int) -> int:
 
 @compiled
 def exploit_service(s: Any, t: Any, host: int, exploit: int) -> bool:
-    """`ExploitAction.sim_exploit`: all exploits but SSHBruteForce. Each attacks the port it is."""
+    """Follow `ExploitAction.sim_exploit`, for all exploits except SSHBruteForce.
+
+    exploit: the exploit's number, which is also the number of the port that it attacks.
+    """
     vulnerability = t.vulnerability[host, exploit]
-    as_root, kind = vulnerability == tables.VULNERABLE_AS_ROOT, state.SHELL
+    as_root = vulnerability == tables.VULNERABLE_AS_ROOT
+    kind = state.SHELL
     if vulnerability == tables.NOT_VULNERABLE:
         decoy = hosts.decoy_on_port(s, host, exploit, tables.N_DECOYS)
         if decoy == state.NO_PROCESS:
@@ -152,13 +157,14 @@ def exploit_service(s: Any, t: Any, host: int, exploit: int) -> bool:
             show_connection(s, host, exploit)
             return False
         # In CAGE-1, Red gets a session in a sandbox.
-        as_root, kind = s.processes[decoy].kind & state.PRIVILEGED != 0, state.SHELL | state.SANDBOX
+        as_root = s.processes[decoy].kind & state.PRIVILEGED != 0
+        kind = state.SHELL | state.SANDBOX
     else:
         hosts.use_ephemeral_port(s, t, host)
         show_connection(s, host, exploit)
         if vulnerability == tables.PATCHED:
             return False
-    # A reverse session, from another port of the host.
+    # The session connects back to Red from another port of the host.
     hosts.use_ephemeral_port(s, t, host)
     pid = hosts.add_process(s, t, host, kind | (state.PRIVILEGED if as_root else 0))
     s.has_malware |= 1 << host
@@ -171,7 +177,7 @@ def exploit_service(s: Any, t: Any, host: int, exploit: int) -> bool:
         if n == len(s.suspicious_pid):
             s.error = state.TOO_MANY_SUSPICIOUS_PIDS
         else:
-            # Blue's Monitor at the end of this step: `add_sus_pids`.
+            # Blue's Monitor does this at the end of the step, in `add_sus_pids`.
             s.suspicious_host[n] = host
             s.suspicious_pid[n] = pid
             s.n_suspicious = n + 1
@@ -180,7 +186,7 @@ def exploit_service(s: Any, t: Any, host: int, exploit: int) -> bool:
 
 @compiled
 def ssh_brute_force(s: Any, t: Any, host: int) -> bool:
-    """`SSHBruteForce`."""
+    """Follow `SSHBruteForce`."""
     is_service = t.vulnerability[host, tables.SSH_BRUTE_FORCE] != tables.NOT_VULNERABLE
     if not is_service and not hosts.has_decoy_on_port(s, host, tables.SSH_PORT, tables.N_DECOYS):
         return False
@@ -201,7 +207,7 @@ def ssh_brute_force(s: Any, t: Any, host: int) -> bool:
 
 @compiled
 def start_session(s: Any, host: int, as_root: bool) -> None:
-    """`State.add_session`, and that Red sees the host's name from then on."""
+    """Follow `State.add_session`. From now on, Red knows the host's name."""
     s.n_red_sessions[host] += 1
     if as_root:
         s.is_owned |= 1 << host
@@ -210,9 +216,9 @@ def start_session(s: Any, host: int, as_root: bool) -> None:
 
 @compiled
 def privilege_escalate(s: Any, t: Any, host: int) -> bool:
-    """`PrivilegeEscalate` with `JuicyPotato` or `V4L2KernelExploit`, then `ExploreHost`.
+    """Follow `PrivilegeEscalate` with `JuicyPotato` or `V4L2KernelExploit`, then `ExploreHost`.
 
-    Red's first session is root's or SYSTEM's.
+    On Red's own host, Red is root or SYSTEM from the start.
     """
     if host != t.red_host and not s.is_owned >> host & 1:
         if s.n_red_sessions[host] == 0:
@@ -234,10 +240,11 @@ def privilege_escalate(s: Any, t: Any, host: int) -> bool:
 
 @compiled
 def impact(s: Any, t: Any, host: int) -> bool:
-    """`Impact` with `StopService`: succeeds again and again, but the service stops only once."""
+    """Follow `Impact` with `StopService`. It can succeed often, but stops the service only once."""
     if host != t.red_host:
         if s.n_red_sessions[host] == 0:
             return False
+        # CybORG draws a session if none of them is privileged.
         if not s.is_owned >> host & 1:
             randbelow(s, s.n_red_sessions[host])
     service = t.ot_number[host]

@@ -1,8 +1,8 @@
-"""The red agents: how each chooses its next action, and what it notes.
+"""How each red agent chooses its next action, and what it remembers.
 
-Blue's hypotheses call `begin_red`, and the functions of the programs that draw nothing: Blue keeps
-a hypothesis for every draw that fits. These functions take any record with the fields `error`,
-`n_events` and those of `state.red_fields`.
+`red_hypothesis` also calls `begin_red` and the functions that draw no random numbers. In place of a
+draw, Blue keeps a hypothesis for every result that fits. These functions take any record with the
+fields `error`, `n_events` and those of `state.red_fields`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 B_LINE, MEANDER, SLEEP = map(RED_AGENTS.index, ("B_lineAgent", "RedMeanderAgent", "SleepAgent"))
 
-# The kinds of B_lineAgent's actions, and the action that follows each one that fails.
+# The kinds of B_lineAgent's actions, and the index of the action that follows if one fails.
 PLAN = np.array([RED_ACTIONS.index(kind) for kind, _ in b_line_plan.PLAN])
 AFTER_FAILURE = np.array(b_line_plan.AFTER_FAILURE)
+# Indices into PLAN.
 CHOOSES_FIRST_HOST, EXPLOITS_OT_HOST, LAST = 1, 12, len(PLAN) - 1
-# A mask of the two exploits that attack what the scan before them showed, the first time that they
-# are made. CybORG fails if the scan showed nothing.
+# A mask of two exploits. When B_line makes one of them for the first time, it reads its last scan.
+# CybORG fails if this scan showed nothing.
 READ_A_SCAN = (1 << 5) | (1 << 9)
 
-# Hosts in their order, four bits each, as `shuffle_nibbles` takes them.
+# The numbers of hosts in ascending order, four bits each: see `shuffle_nibbles`.
 MOST_NIBBLES = 15
 IN_ORDER = sum(host << (4 * host) for host in range(MOST_NIBBLES))
 
@@ -64,7 +65,7 @@ def begin_red(s: Any, t: Any, red_agent: int) -> None:
 
 @compiled
 def choose_as_red(s: Any, t: Any) -> None:
-    """`get_action` of the episode's red agent, into `red_kind` and `red_target`."""
+    """Follow `get_action` of the episode's red agent. Write `red_kind` and `red_target`."""
     if s.red_agent == B_LINE:
         b_line(s, t)
     elif s.red_agent == MEANDER:
@@ -75,7 +76,7 @@ def choose_as_red(s: Any, t: Any) -> None:
 
 @compiled
 def b_line(s: Any, t: Any) -> None:
-    """`B_lineAgent.get_action`.
+    """Follow `B_lineAgent.get_action`.
 
     A repeated action keeps its target. All targets therefore follow from the first host.
     """
@@ -111,8 +112,8 @@ def next_of_b_line(s: Any) -> int:
         was_made = (s.b_line_made >> action) & 1 != 0
         if was_made or action != EXPLOITS_OT_HOST or s.n_events > 0:
             return action
-        # The scan before this exploit showed nothing: its host is out of reach. Red goes on as
-        # after the first action.
+        # The scan before this exploit showed nothing, because its host is out of reach. Red goes on
+        # as it does after the first action.
         action = 0
 
 
@@ -125,7 +126,7 @@ def target_of_b_line(s: Any, t: Any, action: int) -> int:
 
 @compiled
 def meander(s: Any, t: Any) -> None:
-    """`RedMeanderAgent.get_action`: choose at random among the targets that its program allows."""
+    """Follow `RedMeanderAgent.get_action`: choose by chance a target that its program allows."""
     learn_as_meander(s, t)
     kind, targets = meanders_options(s, t)
     if kind == tables.RED_SLEEP:
@@ -167,8 +168,8 @@ def first_in_order(s: Any, t: Any, kind: int, targets: int) -> int:
 def first_of_nibbles(s: Any, t: Any, kind: int, targets: int) -> int:
     """Shuffle the hosts as the agent does, and return the first one that is in a mask.
 
-    It shuffles the addresses and, unless it scans, the hostnames too, and then finds which of them
-    it needs.
+    The agent shuffles the addresses and, unless it scans, the hostnames. It then reads one of the
+    two lists.
     """
     n_hosts = int64(t.n_hosts)
     in_order = IN_ORDER & ((1 << (4 * n_hosts)) - 1)
@@ -187,7 +188,8 @@ def first_of_nibbles(s: Any, t: Any, kind: int, targets: int) -> int:
 def address_order(in_order: int, first: int, bound: int) -> int:
     """Return the order of the addresses in Red's action space.
 
-    It is the hosts' order, but `first`, if it is the later host, is moved to right before `bound`.
+    It is the order of hosts, but if `first` comes after `bound`, `first` is moved to right before
+    `bound`.
     """
     shift = 4 * bound
     before = in_order & ((1 << shift) - 1)
@@ -228,7 +230,7 @@ def meanders_options(s: Any, t: Any) -> tuple[np.int64, np.int64]:
 
     RED_SLEEP means that CybORG's agent has nothing left to do and fails.
     """
-    # All integers are signed here: numba turns signed and unsigned ones together into a float.
+    # All integers are signed here: numba turns a mix of signed and unsigned integers into a float.
     goal = int64(t.op_server)
     if goal != NONE and s.meander_escalated >> goal & 1 and not t.is_cage1:
         return int64(tables.IMPACT), int64(1) << goal
@@ -273,7 +275,7 @@ def act_as_meander(s: Any, kind: int, target: int) -> None:
 
 @compiled
 def learn_as_meander(s: Any, t: Any) -> None:
-    """`RedMeanderAgent._process_success` and `_process_failed_ip`."""
+    """Follow `RedMeanderAgent._process_success` and `_process_failed_ip`."""
     if s.meander_last_address != NONE:
         bit = 1 << int(s.meander_last_address)
         if s.red_success == tables.TRUE:

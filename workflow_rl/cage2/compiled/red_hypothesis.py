@@ -1,7 +1,7 @@
-"""One account of what Red is, has and knows: what Blue's and Red's actions make of it.
+"""A hypothesis `h` of what Red is, has and knows, and how actions of Blue and Red change it.
 
-Of the programs of the red agents and of the odds of their exploits nothing is left out but what
-Blue cannot act on: addresses, PIDs, ports.
+It follows the red agents' programs, with the odds of their exploits, exactly. It leaves out only
+what Blue cannot act on: addresses, PIDs and ephemeral ports.
 """
 
 from __future__ import annotations
@@ -19,38 +19,37 @@ from workflow_rl.cage2.scenario.actions import DECOYS
 
 HYPOTHESIS = np.dtype(
     [
-        # `error` is for RedMeander's program, which sets it; nothing here reads it. What RedMeander
-        # did last it learns from at once.
+        # RedMeander's program sets `error`. No function of this file reads it.
         ("error", np.uint8),
         ("n_events", np.uint8),
         *red_fields(SCENARIO2.capacity),
-        # Masks of hosts: Red has sessions there; monitoring caught all of them as a user's, so that
-        # Remove ends them unless Red owns the host by then.
+        # Masks of the hosts on which Red has sessions, and of those on which monitoring caught all
+        # sessions as a user's. Remove ends caught sessions, unless Red owns the host by then.
         ("sessions", np.uint16),
         ("removable", np.uint16),
-        # In CAGE-1: a session that an exploit of a decoy got is there.
+        # A mask of the hosts on which Red has a session in a decoy's sandbox. Only CAGE-1 has them.
         ("sandboxed", np.uint16),
-        # Masks of decoys. In CAGE-1 Blue is not told of which kind a decoy is. A hypothesis draws
-        # the kinds when Red meets the decoys.
+        # Masks of decoys. CAGE-1 does not tell Blue of which kind a decoy is. When Red meets the
+        # decoys, a hypothesis draws their kinds.
         ("decoys_when_scanned", np.uint8, len(SCENARIO2.hosts)),
         ("drawn", np.uint8, len(SCENARIO2.hosts)),
     ],
     align=True,
 )
 
-# What Red's action comes to; the last six are an exploit's.
+# The outcomes of Red's action. The last six are those of an exploit.
 FAILED, DONE, SHELL, UNSEEN_SHELL, ROOT_SHELL, UNSEEN_ROOT_SHELL, SSH_SESSION, SANDBOX = range(8)
 N_OUTCOMES = 8
 
 FIRST_HOSTS = sum(1 << host for host in SCENARIO2.of["first_hosts"].tolist())
-# The kinds of decoys whose ports those of Misinform take.
+# For each decoy of Misinform, the kind of the decoy of Scenario 2 that has its port.
 MISINFORM_KINDS = np.array(
     [
         tables.DECOY_PORT[: tables.N_DECOYS].tolist().index(tables.DECOY_PORT[kind])
         for kind in tables.MISINFORM_KINDS
     ]
 )
-# Kinds of decoys between which Red makes no difference at first: see `symmetry_weight`.
+# Pairs of decoys that Red treats alike at first: see `symmetry_weight`.
 _ALIKE = (("DecoyTomcat", "DecoyApache"), ("DecoySmss", "DecoySvchost"))
 PAIRS = np.array([[list(DECOYS).index(name) for name in pair] for pair in _ALIKE])
 # The ports on which a decoy lets an exploit into a sandbox, in CAGE-1.
@@ -73,7 +72,10 @@ def begin_hypothesis(h: Any, t: Any, red_agent: int) -> None:
 
 @compiled
 def is_same(a: Any, b: Any) -> bool:
-    """Return whether two hypotheses are equal in all that a later step can depend on."""
+    """Return whether two hypotheses are equal in all that a later step can depend on.
+
+    RedMeander learns from its last action at once, so the targets of this action do not count.
+    """
     if (
         a.red_agent != b.red_agent
         or a.sessions != b.sessions
@@ -108,7 +110,6 @@ def is_same(a: Any, b: Any) -> bool:
 
 @compiled
 def after_blue(h: Any, kind: int, host: int) -> None:
-    """Apply Blue's action."""
     bit = 1 << host
     if tables.RESETS[kind]:
         h.sessions &= ~bit
@@ -126,22 +127,24 @@ def after_blue(h: Any, kind: int, host: int) -> None:
 def reds_options(h: Any, t: Any) -> tuple[np.int64, np.int64]:
     """Return the kind of Red's next action, and the mask of the hosts or the subnet to choose from.
 
-    All of them are equally likely.
+    All targets are equally likely. In CAGE-1 Red takes the first one, unless an address has a rare
+    value.
     """
     if h.red_agent == red_agents.MEANDER:
         kind, targets = red_agents.meanders_options(h, t)
-        # In CAGE-1 Red takes the first host, unless an address has a rare value.
-        return kind, targets & -targets if t.is_cage1 else targets
+        lowest = targets & -targets
+        return kind, lowest if t.is_cage1 else targets
     action = red_agents.next_of_b_line(h)
     kind = np.int64(red_agents.PLAN[action])
     if action == red_agents.CHOOSES_FIRST_HOST and h.b_line_host == NONE:
-        return kind, np.int64(1) << int64(t.first_hosts[0]) if t.is_cage1 else np.int64(FIRST_HOSTS)
+        lowest = np.int64(1) << int64(t.first_hosts[0])
+        return kind, lowest if t.is_cage1 else np.int64(FIRST_HOSTS)
     return kind, np.int64(1 << red_agents.target_of_b_line(h, t, action))
 
 
 @compiled
 def is_within_reach(h: Any, t: Any, subnet: int) -> bool:
-    """Return whether Red reaches a subnet: see `red_actions.is_reachable`."""
+    """See `red_actions.is_reachable`."""
     return t.reach[subnet] != tables.GUARDED or (h.sessions | h.sandboxed) & t.enterprise != 0
 
 
@@ -156,20 +159,20 @@ def odds_of(
     is_new_decoy: bool,
     odds: Any,
 ) -> None:
-    """Add to the probability of each outcome of Red's action together with this activity.
+    """Add to the odds `[N_OUTCOMES]` the probability of each outcome together with an activity.
 
-    activity: what Blue sees on the target. decoys: mask of those in place there. is_new_decoy:
-    whether Blue set one up in this step. odds: `[N_OUTCOMES]`.
+    activity: what Blue sees on the target of Red's action. decoys: the mask of the decoys on the
+    target. is_new_decoy: whether Blue set up one of these decoys in this step.
     """
     if kind == tables.EXPLOIT:
         odds_of_exploit(h, t, target, activity, decoys, is_new_decoy, odds)
     elif kind == tables.DISCOVER_SERVICES:
-        looks = NO_ACTIVITY
+        shown = NO_ACTIVITY
         if is_within_reach(h, t, t.subnet[target]):
             n_decoys = count_bits(decoys)
             ports = t.listening_ports[target] | decoy_ports(decoys)
-            looks = activity_of(int(t.n_listening[target]) + n_decoys, ports, False, is_new_decoy)
-        odds[DONE] += 1.0 if activity == looks else 0.0
+            shown = activity_of(int(t.n_listening[target]) + n_decoys, ports, False, is_new_decoy)
+        odds[DONE] += 1.0 if activity == shown else 0.0
     elif activity == NO_ACTIVITY and kind == tables.ESCALATE and chooses_session(h, target):
         odds[DONE] = odds[FAILED] = 0.5
     elif activity == NO_ACTIVITY:
@@ -178,13 +181,13 @@ def odds_of(
 
 @compiled
 def chooses_session(h: Any, target: int) -> bool:
-    """Return whether one of Red's sessions could be escalated, and another is in a sandbox."""
+    """Return whether Red draws between a session that it can escalate and one in a sandbox."""
     return (h.sessions & h.sandboxed & ~h.is_owned) >> target & 1 != 0
 
 
 @compiled
 def succeeds(h: Any, t: Any, kind: int, target: int) -> bool:
-    """Return whether an action succeeds that shows nothing and involves no chance."""
+    """Return whether an action succeeds. Blue sees nothing of it, and no chance decides it."""
     if kind == tables.DISCOVER_SYSTEMS:
         return is_within_reach(h, t, target)
     has_session = h.sessions >> target & 1 != 0
@@ -210,7 +213,7 @@ def odds_of_exploit(
     if t.is_cage1:
         in_place &= SANDBOXES
     n_others = count_bits(found) - 1
-    # Red's favourite is the first of those found; the others are equally likely.
+    # Red's favourite is the first exploit found. The others are equally likely.
     chance = tables.ODDS_OF_TOP_CHOICE if n_others else 1.0
     for i in range(tables.N_EXPLOITS):
         exploit = tables.PREFERENCE[i]
@@ -223,12 +226,12 @@ def odds_of_exploit(
         if not is_open and not in_place & port:
             odds[FAILED] += chance if activity == NO_ACTIVITY else 0.0
         elif exploit == tables.SSH_BRUTE_FORCE:
-            looks = activity_of(tables.WORDS_OF_BRUTE_FORCE, port, False, is_new_decoy)
+            shown = activity_of(tables.WORDS_OF_BRUTE_FORCE, port, False, is_new_decoy)
             outcome = SSH_SESSION if is_open and t.bruteforceable[host] else FAILED
-            odds[outcome] += chance if activity == looks else 0.0
+            odds[outcome] += chance if activity == shown else 0.0
         elif not is_open and not t.is_cage1:
-            looks = activity_of(2, port, False, is_new_decoy)
-            odds[FAILED] += chance if activity == looks else 0.0
+            shown = activity_of(2, port, False, is_new_decoy)
+            odds[FAILED] += chance if activity == shown else 0.0
         else:
             caught = tables.DETECTION_RATE
             seen, unseen = SHELL, UNSEEN_SHELL
@@ -236,18 +239,18 @@ def odds_of_exploit(
                 seen = unseen = SANDBOX
             elif as_root:
                 seen, unseen = ROOT_SHELL, UNSEEN_ROOT_SHELL
-            looks = activity_of(2, port | 1 << tables.EPHEMERAL, True, is_new_decoy)
-            if activity == looks:
+            shown = activity_of(2, port | 1 << tables.EPHEMERAL, True, is_new_decoy)
+            if activity == shown:
                 odds[seen] += chance * caught
-            looks = activity_of(1, port, False, is_new_decoy)
-            if activity == looks:
+            shown = activity_of(1, port, False, is_new_decoy)
+            if activity == shown:
                 odds[unseen] += chance * (1 - caught)
         chance = (1 - tables.ODDS_OF_TOP_CHOICE) / max(n_others, 1)
 
 
 @compiled
 def after_red(h: Any, t: Any, kind: int, target: int, outcome: int, decoys: int) -> None:
-    """Apply Red's action with an outcome, and what Red learns. decoys: those in place there."""
+    """Apply Red's action with an outcome, and what Red learns. decoys: those on the target."""
     bit = 1 << target
     if t.is_cage1 and kind in (tables.DISCOVER_SERVICES, tables.EXPLOIT):
         h.drawn[target] = decoys
@@ -258,7 +261,7 @@ def after_red(h: Any, t: Any, kind: int, target: int, outcome: int, decoys: int)
         if action == red_agents.CHOOSES_FIRST_HOST:
             h.b_line_host = target
         red_agents.act_as_b_line(h, t, action)
-    # B_line reads only the events of its last scan. Blue may not have seen them.
+    # B_line reads only whether its last scan had events. Blue may not have seen these events.
     h.n_events = 0
     if kind == tables.DISCOVER_SYSTEMS and outcome == DONE:
         h.known_addresses |= t.subnet_mask[target]
@@ -267,7 +270,8 @@ def after_red(h: Any, t: Any, kind: int, target: int, outcome: int, decoys: int)
         h.n_events = 1
         h.scanned_by_session |= bit
         # In CAGE-1, Red never forgets a port.
-        h.decoys_when_scanned[target] &= 255 if t.is_cage1 else 0
+        if not t.is_cage1:
+            h.decoys_when_scanned[target] = 0
         h.decoys_when_scanned[target] |= decoys
     elif kind == tables.ESCALATE and outcome == DONE:
         if target != t.red_host:
@@ -288,14 +292,14 @@ def after_red(h: Any, t: Any, kind: int, target: int, outcome: int, decoys: int)
     h.red_success = tables.FALSE if outcome == FAILED else tables.TRUE
     if h.red_agent == red_agents.MEANDER:
         red_agents.learn_as_meander(h, t)
-        # These no longer matter: without them more hypotheses are equal.
+        # These fields no longer matter. Clearing them makes more hypotheses equal.
         h.red_success = tables.UNKNOWN
         h.n_events = 0
 
 
 @compiled
 def gain_session(h: Any, bit: int, outcome: int) -> None:
-    """Start a session of Red. Remove ends a shell that monitoring caught, unless it is root's."""
+    """Start a session of Red. If monitoring caught it as a user's, Remove will end it."""
     had_others = h.sessions & ~h.removable & bit != 0
     h.sessions |= bit
     h.known_hostnames |= bit
@@ -321,7 +325,7 @@ def possible_decoys(t: Any, host: int) -> int:
 
 @compiled
 def symmetry_weight(decoys: int, fresh: int) -> int:
-    """Return how many sets of decoys this set stands for; 0 if another set stands for it.
+    """Return how many sets of decoys this set stands for, or 0 if another set stands for it.
 
     fresh: mask of the kinds that Red has not met on the host. While both kinds of a pair are fresh,
     Red treats a set with the first kind alone as it treats the same set with the second kind alone:
@@ -342,7 +346,7 @@ def symmetry_weight(decoys: int, fresh: int) -> int:
 
 @compiled
 def decoy_ports(decoys: int) -> int:
-    """Return the mask of ports of a mask of decoys."""
+    """Return the mask of the ports that these decoys open."""
     ports = 0
     for decoy in range(tables.N_DECOYS):
         if decoys >> decoy & 1:

@@ -1,6 +1,6 @@
 """What CybORG shows Red after its action, as a dictionary of plain values.
 
-It is told from the network as it was when Red acted: what the action drew is drawn again.
+It follows from the network right before Red acted: the random draws of the action are repeated.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ Shown = dict[str, Any]
 SYSTEM_FACTS = ("OSType", "OSDistribution", "OSVersion", "OSKernelVersion")
 USER_FACTS = ("Username", "UID", "Password")
 REVERSE = "REVERSE_SESSION"
+HANDLER_PORT = 4444
+"""The port of Red's host to which sessions connect back."""
 SUCCESS = {FALSE: False, TRUE: True, UNKNOWN: None}
 
 
@@ -59,9 +61,8 @@ def observation_of(before: Any, after: Any, notes: Any, tables: Tables) -> Shown
     action = int(notes["action"])
     if action == NOTHING:
         return {"success": None} | _first(tables, after)
-    kind, target = (
-        int(tables.of[table][action]) for table in ("red_action_kind", "red_action_target")
-    )
+    kind = int(tables.of["red_action_kind"][action])
+    target = int(tables.of["red_action_target"][action])
     succeeded = SUCCESS[int(after["red_success"])]
     shown: Shown = {"success": succeeded}
     if kind == EXPLOIT:
@@ -76,15 +77,12 @@ def observation_of(before: Any, after: Any, notes: Any, tables: Tables) -> Shown
             shown[address] = {"Interface": [{"IP Address": address, "Subnet": subnet}]}
     elif kind == DISCOVER_SERVICES and after["event_host"] == target:
         address = address_of(before, target, tables)
-        ports = [
-            port for *_, listening in processes_on(before, target, tables) for port in listening
-        ]
-        shown[address] = {
-            "Processes": [
-                {"Connections": [{"local_port": port, "local_address": address}]} for port in ports
-            ],
-            "Interface": [{"IP Address": address}],
-        }
+        processes: list[Shown] = []
+        for _pid, _is_privileged, ports in processes_on(before, target, tables):
+            for port in ports:
+                connection = {"local_port": port, "local_address": address}
+                processes.append({"Connections": [connection]})
+        shown[address] = {"Processes": processes, "Interface": [{"IP Address": address}]}
     elif kind == ESCALATE:
         shown |= _explored(tables, before, target, _escalated(tables, before, target, notes))
     return shown
@@ -101,9 +99,9 @@ def addresses_of(state: Any, tables: Tables) -> tuple[str, ...]:
 def _first(tables: Tables, state: Any) -> Shown:
     """Return what Red is shown when an episode begins."""
     host = int(tables.of["red_host"])
-    row = tables.description["Hosts"][name := tables.hosts[host]]
+    name = tables.hosts[host]
     shown = _session_at_first(tables, state)
-    stated = row["System info"]
+    stated = tables.description["Hosts"][name]["System info"]
     system = {"Hostname": name} | {fact: stated[fact] for fact in SYSTEM_FACTS if fact in stated}
     if patches := stated.get("Patches"):
         system["os_patches"] = [patch.replace("-", "_") for patch in patches]
@@ -137,7 +135,7 @@ def _interface(tables: Tables, state: Any, host: int) -> Shown:
 
 
 def _escalated(tables: Tables, before: Any, host: int, notes: Any) -> Shown:
-    """Return the session that is root's or SYSTEM's now."""
+    """Return the session of root or SYSTEM that Red has now."""
     if host == tables.of["red_host"]:
         return _session_at_first(tables, before)
     system = tables.description["Hosts"][tables.hosts[host]]["System info"]
@@ -158,68 +156,76 @@ def _type_of(process: Any) -> str:
 
 
 def _explored(tables: Tables, state: Any, host: int, session: Shown) -> Shown:
-    """Return what `ExploreHost` shows, after a session."""
+    """Return what `ExploreHost` shows, together with the session on the explored host."""
     shown: Shown = {tables.hosts[host]: session}
     info = tables.description["Hosts"][tables.hosts[host]].get("info", {})
-    for name in (name for name in tables.hosts if name in info):
+    for number, name in enumerate(tables.hosts):
+        if name not in info:
+            continue
         facts = info[name]
-        at = shown.setdefault(name, {})
-        number = tables.hosts.index(name)
+        entry = shown.setdefault(name, {})
         ot_service = int(tables.of["ot_number"][number])
-        for service in (facts.get("Services") or ()) if ot_service != NONE else ():
+        services = facts.get("Services") or ()
+        for service in services if ot_service != NONE else ():
             is_listed = state["ot_listed_with_pid"][ot_service]
             pid = {"PID": int(tables.of["ot_pid"][number])} if is_listed else {}
-            at.setdefault("Processes", []).append(pid | {"Service Name": service})
+            entry.setdefault("Processes", []).append(pid | {"Service Name": service})
         if facts.get("Interfaces"):
             interface = _interface(tables, state, number)
             if facts["Interfaces"] != "All":
                 interface = {"IP Address": interface["IP Address"]}
-            at["Interface"] = [interface]
+            entry["Interface"] = [interface]
     return shown
 
 
 def _exploited(tables: Tables, before: Any, after: Any, host: int, ident: int) -> Shown:
-    """Return what `ExploitRemoteService` shows. ident: the number of a session that it began."""
+    """Return what `ExploitRemoteService` shows. ident: the number of the session, if one began."""
     ports = int(after["event_ports"]) & (1 << N_EXPLOITS) - 1
     if ports == 0:
         return {}
     exploit = ports.bit_length() - 1
-    is_ssh, is_in = exploit == SSH_BRUTE_FORCE, after["red_success"] == TRUE
-    port, kind = PORTS[exploit], EXPLOITED_TYPES[exploit].upper()
-    address, reds = (
-        address_of(before, host, tables),
-        address_of(before, tables.of["red_host"], tables),
-    )
-    connection = {"local_port": port, "local_address": address, "Status": "OPEN"}
+    is_ssh = exploit == SSH_BRUTE_FORCE
+    succeeded = after["red_success"] == TRUE
+    kind = EXPLOITED_TYPES[exploit].upper()
+    address = address_of(before, host, tables)
+    reds = address_of(before, tables.of["red_host"], tables)
+    connection = {"local_port": PORTS[exploit], "local_address": address, "Status": "OPEN"}
     shown: Shown = {}
-    if not is_ssh and not is_in:
+    if not is_ssh and not succeeded:
         shown["1"] = {"Interface": [{"IP Address": address}]}
-    if is_ssh or not is_in:
+    if is_ssh or not succeeded:
         _add_process(shown, address, connection, kind)
-    if not is_in:
+    if not succeeded:
         return shown
     row = tables.description["Hosts"][tables.hosts[host]]
     session: Shown = {"ID": ident, "Type": "SSH" if is_ssh else "RED_REVERSE_SHELL", "Agent": "Red"}
     port = _port_of_session(tables, before, host, is_ssh)
-    nearer, farther = ((port, reds), (22, address)) if is_ssh else ((4444, reds), (port, address))
-    _add_process(shown, reds, _connected(nearer, farther), "" if is_ssh else f"{REVERSE}_HANDLER")
-    _add_process(shown, address, _connected(farther, nearer), "SSH" if is_ssh else REVERSE)
-    if not is_ssh:
+    if is_ssh:
+        at_red, at_host = (port, reds), (PORTS[SSH_BRUTE_FORCE], address)
+        _add_process(shown, reds, _connected(at_red, at_host), "")
+        _add_process(shown, address, _connected(at_host, at_red), "SSH")
+    else:
+        at_red, at_host = (HANDLER_PORT, reds), (port, address)
+        _add_process(shown, reds, _connected(at_red, at_host), f"{REVERSE}_HANDLER")
+        _add_process(shown, address, _connected(at_host, at_red), REVERSE)
         _add_process(shown, address, connection, kind)
-    at = shown[address]
-    at["Sessions"] = [session]
+    entry = shown[address]
+    entry["Sessions"] = [session]
     if is_ssh:
         user = next(user for user in row["User Info"] if user.get("Bruteforceable"))
-        at["Sessions"] = [{"Username": user["Username"]} | session]
-        at["User Info"] = [{fact: user[fact] for fact in USER_FACTS if user.get(fact) is not None}]
-    at["System info"] = {"Hostname": tables.hosts[host], "OSType": row["System info"]["OSType"]}
+        stated = {fact: user[fact] for fact in USER_FACTS if user.get(fact) is not None}
+        entry["Sessions"] = [{"Username": user["Username"]} | session]
+        entry["User Info"] = [stated]
+    entry["System info"] = {"Hostname": tables.hosts[host], "OSType": row["System info"]["OSType"]}
     return shown
 
 
 def _add_process(shown: Shown, address: str, connection: Shown, kind: str) -> None:
-    at = shown.setdefault(address, {"Processes": [], "Interface": [{"IP Address": address}]})
-    process = {"Connections": [connection]} | ({"Process Type": kind} if kind else {})
-    at["Processes"].append(process)
+    entry = shown.setdefault(address, {"Processes": [], "Interface": [{"IP Address": address}]})
+    process: Shown = {"Connections": [connection]}
+    if kind:
+        process["Process Type"] = kind
+    entry["Processes"].append(process)
 
 
 def _connected(local: tuple[int, str], remote: tuple[int, str]) -> Shown:
@@ -232,12 +238,12 @@ def _connected(local: tuple[int, str], remote: tuple[int, str]) -> Shown:
 
 
 def _port_of_session(tables: Tables, before: Any, host: int, is_ssh: bool) -> int:
-    """Draw the port of a session that an exploit began, as the exploit drew it."""
+    """Return the port of a new session: repeat all draws of the exploit that began it."""
     draws = EpisodeRandom(np.array([before]), 0)
     in_use: dict[int, set[int]] = {}
 
-    def port(at: int) -> int:
-        used = in_use.setdefault(at, set(ephemeral_ports(before, at, tables)))
+    def draw_port(host: int) -> int:
+        used = in_use.setdefault(host, set(ephemeral_ports(before, host, tables)))
         drawn = FIRST_EPHEMERAL + draws.randrange(N_EPHEMERAL)
         if drawn in used:
             drawn = FIRST_EPHEMERAL + draws.randrange(N_EPHEMERAL)
@@ -251,11 +257,11 @@ def _port_of_session(tables: Tables, before: Any, host: int, is_ssh: bool) -> in
         draws.random()
         draws.random()
     if not is_ssh:
-        port(host)
-        return port(host)
+        draw_port(host)
+        return draw_port(host)
     for _ in range(WORDS_OF_BRUTE_FORCE):
-        port(tables.of["red_host"])
+        draw_port(tables.of["red_host"])
     pids = {0, *(pid for pid, *_ in processes_on(before, host, tables))}
     while draws.randrange(N_PIDS) in pids:
         pass
-    return port(host)
+    return draw_port(host)

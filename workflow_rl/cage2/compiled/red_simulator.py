@@ -1,4 +1,4 @@
-"""Many networks whose Red acts from outside: it is told what to do, or attackers are asked."""
+"""Many networks in which Red's actions come from outside: from a caller or from attackers."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 NO_ATTACKERS: Mapping[str, AttackerBatch] = MappingProxyType({})
 MOST_RED_AGENTS = 256
-"""A record numbers them by a byte."""
+"""A record numbers the red agents by one byte."""
 
 
 class RedSimulator(BatchedSimulator):
     """N networks that step together, with Red's actions from outside.
 
-    Attackers are asked for Red's actions in all envs that they play, after Blue has acted there.
-    `play_both` takes Red's actions instead. Other red agents are the simulator's own.
+    In the envs that an attacker plays, it is asked for Red's actions after Blue has acted.
+    `play_both` takes Red's actions instead. All other red agents are compiled.
 
     Args:
         n_envs: N.
         max_steps: number of steps that every episode has room for.
-        attackers: by name. They follow on `RED_AGENTS`, beginning with number `OUTSIDE`.
-        remembers: keep what `observation` tells. It always does if there are attackers.
+        attackers: by name. They have the numbers after `RED_AGENTS`, from `OUTSIDE` on.
+        remembers: keep what `observation` needs. If there are attackers, this is always kept.
         tables: the scenario.
 
     Attributes:
-        rows: uint8, one an env, what Red sees in envs where it acts from outside: the
-            observation of `Cage2RedEnv`, and the mask of its actions. The next call overwrites it.
+        rows: uint8, one row for each env in which Red acts from outside: the observation of
+            `Cage2RedEnv`, then the mask of Red's actions. The next call overwrites the rows.
     """
 
     # `step_envs` is not here, because only episodes of the simulator's own red agents call it.
@@ -81,13 +81,13 @@ class RedSimulator(BatchedSimulator):
         return *super()._shown, self.rows, bytes_of(self._notes), bytes_of(self._before)
 
     def save(self) -> Any:
-        """See `NetworkBatch`. A snapshot holds copies of the attackers, too."""
+        """See `NetworkBatch.save`. A snapshot also holds copies of the attackers."""
         arrays = tuple(array.copy() for array in self._kept)
         attackers = copy.deepcopy(self._attackers, {id(self.states): self.states})
         return arrays, self.states, attackers, self.red_agents
 
     def load(self, snapshot: Any) -> None:
-        """See `NetworkBatch`. A snapshot of other red agents is refused, too."""
+        """See `NetworkBatch.load`. A snapshot of other red agents is also refused."""
         *others, red_agents = snapshot
         if not isinstance(red_agents, tuple) or red_agents != self.red_agents:
             raise ValueError("the snapshot is of other red agents")
@@ -103,7 +103,7 @@ class RedSimulator(BatchedSimulator):
         chosen: ArrayLike | None = None,
         scenarios: ArrayLike = 0,
     ) -> NDArray[np.uint8]:
-        """See `BatchedSimulator`. Red agents may be outside, see the class."""
+        """See `BatchedSimulator.reset`. Red agents may act from outside: see the class."""
         obs = super().reset(seeds, red_agents, chosen, scenarios)
         begun = self._mask(chosen)
         begin_reds(*self._known, self._notes, begun, self.rows)
@@ -135,7 +135,7 @@ class RedSimulator(BatchedSimulator):
         red_actions: NDArray[np.int64],
         chosen: NDArray[np.bool_],
     ) -> None:
-        """Play one step with the actions of both sides, in envs whose Red is outside.
+        """Play one step with the actions of both sides, in envs whose Red acts from outside.
 
         The arrays `[N]` are not checked. red_actions: indices into `Scenario.red_action_names`.
         """
@@ -169,9 +169,9 @@ class RedSimulator(BatchedSimulator):
                 step_blues(*self._known, chosen, actions)
                 with_blue = False
             bytes_of(self._before)[chosen] = bytes_of(self.states)[chosen]
-        both: Any = actions, red_actions, with_blue
+        asked: Any = actions, red_actions, with_blue
         shown: Any = self._words, self.rewards, self.facts, self.rows
-        failed = step_reds(*self._known, self._notes, chosen, *both, *shown)
+        failed = step_reds(*self._known, self._notes, chosen, *asked, *shown)
         if failed >= 0:
             raise self._error_of(failed)
 

@@ -1,7 +1,7 @@
-"""Red's actions chosen from outside: a step in two halves, and what Red has observed of it.
+"""Steps in which Red's actions come from outside, and what Red observes of them.
 
-`Scenario.red_action_names` numbers Red's actions. CybORG refuses an action on what Red does not
-know yet: it fails, and changes nothing.
+`Scenario.red_action_names` numbers Red's actions. If Red does not know an action's target yet,
+CybORG refuses the action: it fails and changes nothing.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 OUTSIDE = len(RED_AGENTS)
 """The first number of a `red_agent` whose actions come from outside."""
 NOTHING = 65535
-"""The action of an episode in which Red has not acted."""
+"""The action in Red's notes before Red has acted."""
 
 
 def notes_for(states: NDArray[Any], capacity: tables.Capacity) -> NDArray[Any]:
-    """Return what is kept `[N]` of each network besides its record, if Red is outside.
+    """Return the notes `[N]` that are kept of a Red from outside, besides the networks' records.
 
-    entered, owned: masks of the hosts on which Red thinks to have a session, and one of root or
-    SYSTEM. action: Red's last one, or NOTHING. n_sessions, ident: how many sessions Red has ever
-    had, and the number of the one that each process belongs to.
+    entered, owned: masks of the hosts on which Red believes it has any session, or a session of
+    root or SYSTEM. action: Red's last action, or NOTHING. n_sessions: how many sessions Red has
+    ever had. ident: for each process, the number of its session.
     """
     (n_processes,) = states.dtype["processes"].shape
     fields = [
@@ -47,11 +47,11 @@ def notes_for(states: NDArray[Any], capacity: tables.Capacity) -> NDArray[Any]:
 
 @entry_point
 def begin_reds(states: Any, networks: Any, notes: Any, chosen: Any, rows: Any) -> None:
-    """Begin the notes of the chosen envs, and show them. See `step_reds`."""
+    """Begin the notes of the chosen envs, and write what Red sees. See `step_reds`."""
     for i in range(len(states)):
         if chosen[i]:
             t = tables_at(states, networks, states[i].network)
-            # Red starts with a session of root's or SYSTEM's.
+            # Red starts with a session of root or SYSTEM.
             notes[i].entered = 1 << int64(t.red_host)
             notes[i].owned = 1 << int64(t.red_host)
             notes[i].action = NOTHING
@@ -86,8 +86,8 @@ def step_reds(
     """Play the rest of a step in the chosen envs, and Blue's half before it if `with_blue`.
 
     Returns the index of an env that cannot go on, or -1. networks, obs, facts: see
-    `batched_simulator.step_envs`. rows: uint8, one an env, what Red sees: its observation, and the
-    mask of its actions. All other arrays are `[N]`.
+    `batched_simulator.step_envs`. rows: uint8, one row for each env: Red's observation, then the
+    mask of Red's actions. All other arrays are `[N]`.
     """
     failed = -1
     for i in range(len(states)):
@@ -138,7 +138,7 @@ def red_half(s: Any, t: Any, notes: Any, action: int) -> None:
     succeeded = s.red_success == tables.TRUE
     bit = 1 << target
     if kind == tables.EXPLOIT and succeeded:
-        # Red is not told whose session it is.
+        # Red is not told which user's session it is.
         notes.entered |= bit
         notes.ident[s.last_process[target]] = notes.n_sessions
         notes.n_sessions += 1
@@ -149,9 +149,9 @@ def red_half(s: Any, t: Any, notes: Any, action: int) -> None:
 
 @compiled
 def all_known(s: Any, notes: Any) -> tuple[int, int, int, int, int, int]:
-    """Return what `show` shows, as numbers."""
-    red = notes.entered, notes.owned
-    return s.known_addresses, s.known_hostnames, s.scanned_by_session, s.known_subnets, *red
+    """Return the masks that `show` writes as bits."""
+    noted = notes.entered, notes.owned
+    return s.known_addresses, s.known_hostnames, s.scanned_by_session, s.known_subnets, *noted
 
 
 @compiled
@@ -163,10 +163,11 @@ def show_success(s: Any, t: Any, row: Any) -> None:
 
 @compiled
 def show(s: Any, t: Any, notes: Any, row: Any) -> None:
-    """Write what Red knows, and what it may do, into a row: see `step_reds`."""
+    """Write what Red knows, and which actions are possible, into a row: see `step_reds`."""
     for subnet in range(t.n_subnets):
         row[subnet] = s.known_subnets >> subnet & 1
     n = t.n_subnets
+    # The order is that of `scenario2.FACTS_OF_A_HOST`.
     for host in range(t.n_hosts):
         row[n] = s.known_addresses >> host & 1
         row[n + 1] = s.known_hostnames >> host & 1
@@ -174,6 +175,7 @@ def show(s: Any, t: Any, notes: Any, row: Any) -> None:
         row[n + 3] = notes.entered >> host & 1
         row[n + 4] = notes.owned >> host & 1
         n += tables.N_FACTS_OF_A_HOST
+    # The first action, Sleep, is always possible.
     row[t.red_obs_size] = 1
     for i in range(1, t.n_red_actions):
         row[t.red_obs_size + i] = row[t.fact_needed[i]]

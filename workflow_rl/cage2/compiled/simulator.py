@@ -19,9 +19,10 @@ from workflow_rl.cage2.scenario.simulator_protocol import Facts
 
 
 class CompiledSimulator(OneNetwork[BatchedSimulator]):
-    """One network behind `simulator_protocol.Simulator`, for episodes of `max_steps`.
+    """A `simulator_protocol.Simulator` that plays one compiled network.
 
-    attackers: further red agents, by name. tables: the scenario.
+    max_steps: the most steps of an episode. attackers: further red agents, by name. tables: the
+    scenario.
     """
 
     def __init__(
@@ -31,7 +32,7 @@ class CompiledSimulator(OneNetwork[BatchedSimulator]):
         tables: Tables = SCENARIO2,
     ) -> None:
         super().__init__(batch_with(1, max_steps, attackers, tables))
-        # A tuple hands out its rows faster than an array.
+        # Reading a row of a tuple is faster than reading a row of an array.
         self._masks = tuple(self.batch.masks_of_hosts)
         self._action = np.zeros(1, np.int64)
 
@@ -40,7 +41,7 @@ class CompiledSimulator(OneNetwork[BatchedSimulator]):
         return self.batch.reset(abs(seed), self.batch.red_agents.index(red_agent))[0]
 
     def step(self, action: int) -> tuple[NDArray[np.uint8], float]:
-        """Play one step: observation (bits, overwritten by the next call) and reward.
+        """Play one step. Return the observation, which the next call overwrites, and the reward.
 
         action: an index into `Scenario.action_names`.
         """
@@ -51,8 +52,10 @@ class CompiledSimulator(OneNetwork[BatchedSimulator]):
 
     @property
     def facts(self) -> Facts:
-        ((blue, action, target, red, caught_host),) = self.batch.facts.tolist()
-        return blue, action, target, red, self._masks[caught_host].copy()
+        facts = self.batch.facts[0].tolist()
+        blue_success, red_action, red_target, red_success, caught_host = facts
+        caught = self._masks[caught_host].copy()
+        return blue_success, red_action, red_target, red_success, caught
 
     @property
     def texts(self) -> tuple[str, str]:

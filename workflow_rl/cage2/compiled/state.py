@@ -1,4 +1,4 @@
-"""One simulated network as a record, whose size depends on the length of episodes."""
+"""One simulated network is a record. Its size depends on the length of episodes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ MAX_PORTS = 600
 NONE = tables.NONE
 NO_PROCESS = 0  # The first slot is never used.
 
-# Kinds of processes that are added in an episode: decoys (numbered as in `tables`), and those
-# of Red's sessions, from an exploit or by SSH. Bit 16 marks processes of root and SYSTEM,
-# and bit 32 those in a decoy's sandbox, which only CAGE-1 has.
+# The kinds of processes that are added in an episode. Decoys are numbered as in `tables`. A session
+# of Red's is a SHELL if it comes from an exploit, or is by SSH.
 SHELL, SSH = tables.N_DECOY_KINDS, tables.N_DECOY_KINDS + 1
+# KIND masks the kind's number. The flag PRIVILEGED marks processes of root and SYSTEM. The flag
+# SANDBOX marks processes in a decoy's sandbox, which only CAGE-1 has.
 KIND, PRIVILEGED, SANDBOX = 15, 16, 32
 
 # Why an episode cannot go on.
@@ -42,16 +43,16 @@ def error_of(state: Any) -> str:
 def state_for(
     n_steps: int, any_ports: bool = False, capacity: Capacity = CAPACITIES[0]
 ) -> np.dtype[Any]:
-    """Return the smallest record that holds any episode of n_steps; the largest, if none does.
+    """Return the smallest record that holds any episode of n_steps, or else the largest record.
 
-    any_ports: the record has room for any number of ports in use, which a Red from outside can
-    reach in few steps.
+    any_ports: the record has room for every port. A Red that acts from outside can use many ports
+    in few steps.
     """
     return _state(next((size for size in SIZES if n_steps <= size), SIZES[-1]), any_ports, capacity)
 
 
 def red_fields(capacity: Capacity) -> list[Any]:
-    """Return what Red is, has and knows: fields of a network, and of an account of one."""
+    """Return the fields of what Red is, has and knows. A network and a hypothesis have them."""
     mask = capacity.mask
     return [
         ("red_agent", np.uint8),
@@ -59,11 +60,11 @@ def red_fields(capacity: Capacity) -> list[Any]:
         ("red_kind", np.uint8),
         ("red_target", np.uint8),
         ("red_success", np.uint8),
-        # B_line: where it is, which actions it has made before, the first host it attacks.
+        # B_line: its last action, the mask of its earlier actions, and the first host it attacks.
         ("b_line_action", np.uint8),
         ("b_line_made", np.uint16),
         ("b_line_host", np.uint8),
-        # RedMeander's lists, as masks, and what it did last.
+        # RedMeander's lists as masks, and the targets of its last action.
         ("meander_subnets", np.uint8),
         ("meander_scanned", mask),
         ("meander_exploited", mask),
@@ -77,7 +78,7 @@ def red_fields(capacity: Capacity) -> list[Any]:
         ("known_hostnames", mask),
         ("scanned_by_session", mask),
         ("knows_ot_service", np.bool_),
-        # Masks of hosts: Red's files are there, Red has privileged sessions there.
+        # Masks of the hosts that have Red's files, and of those with privileged sessions of Red's.
         ("has_malware", mask),
         ("is_owned", mask),
     ]
@@ -87,24 +88,24 @@ def _last_step(count: type[np.unsignedinteger], capacity: Capacity) -> list[Any]
     """Return the fields of what the last step showed, and of what every step reads."""
     return [
         ("blue_success", np.uint8),
-        # Connections seen in the last step, all on one host: how many, the mask of their local
-        # ports, and whether one leads to a reverse shell; the host with a process caught; and
-        # whether Blue's analysis found Red's files.
+        # In the last step, monitoring saw `n_events` connections on `event_host`, and caught a
+        # process on `caught_host`. `event_ports` is the mask of the connections' local ports.
+        # `malware_found`: Blue's analysis found Red's files.
         ("event_host", np.uint8),
         ("reverse_shell_seen", np.bool_),
         ("n_events", count),
         ("event_ports", np.uint16),
         ("caught_host", np.uint8),
         ("malware_found", np.bool_),
-        # The host whose address comes right before `tables.bound_host`'s in Red's list.
+        # Red's list has the address of this host right before the address of `bound_host`.
         ("first_address", np.uint8),
-        # The OT services: does the process run, is it listed as active, and with its PID?
+        # OT services: whether the process runs, is listed as active, and is listed with its PID.
         ("ot_running", np.uint8, capacity.ot_hosts),
         ("ot_active", np.uint8, capacity.ot_hosts),
         ("ot_listed_with_pid", np.uint8, capacity.ot_hosts),
-        # The scenario: the row of its tables.
+        # The row of the scenario's tables among the tables of all scenarios.
         ("network", np.uint16),
-        # Two bits a host, 16 hosts a word: no, unknown, user, privileged.
+        # Two bits for each host, 16 hosts in a word: see `observe.UNCOMPROMISED`.
         ("compromise", np.uint32, (capacity.hosts + 15) // 16),
         ("mt_index", GENERATOR["mt_index"]),
         ("n_red_sessions", count, capacity.hosts),
@@ -113,8 +114,10 @@ def _last_step(count: type[np.unsignedinteger], capacity: Capacity) -> list[Any]
 
 
 def _processes(n_processes: int, count: type[np.unsignedinteger], capacity: Capacity) -> list[Any]:
-    """Return the fields of processes, on each host a linked list in the order in which CybORG lists
-    them, and the numbers of what the last fields hold."""
+    """Return the fields of processes, and the numbers of entries in the last fields' lists.
+
+    The processes of a host are a linked list, in the order in which CybORG lists them.
+    """
     process = np.dtype([("pid", np.uint16), ("kind", np.uint8), ("next", count)])
     return [
         ("first_process", count, capacity.hosts),
@@ -126,7 +129,7 @@ def _processes(n_processes: int, count: type[np.unsignedinteger], capacity: Capa
         ("n_ports", np.int16, 2),
         ("session_pid", np.uint16, capacity.sessions),
         ("processes", process, n_processes + 1),
-        # The PID that a decoy's service is listed with; 0: no such service.
+        # The PID with which a decoy's service is listed. 0 means that the service is not listed.
         ("service_pid", np.uint16, (capacity.hosts, capacity.services)),
     ]
 
@@ -139,14 +142,14 @@ def _ports(capacity: Capacity) -> tuple[Any, int]:
 
 @functools.cache
 def _state(n_steps: int, any_ports: bool, capacity: Capacity) -> np.dtype[Any]:
-    # A step adds at most a decoy, a red session and a process caught. The number of ports depends
-    # on the decoys in place: long episodes have a bit for each port.
+    # A step adds at most one decoy, one red session and one caught process. How many ports it uses
+    # depends on the decoys. Records of long episodes therefore have a bit for each port.
     is_long = n_steps > SIZES[0]
     any_ports |= is_long
     n_processes, n_suspicious = 2 * n_steps, max(128, n_steps)
     n_rows = capacity.hosts if any_ports else 2
     count: type[np.unsignedinteger] = np.uint16 if is_long else np.uint8
-    # A scan shows all that listens on a host.
+    # A scan counts one event for each process that listens on a host.
     assert tables.MAX_LISTENING + n_processes <= np.iinfo(count).max
     return np.dtype(
         [
@@ -159,13 +162,13 @@ def _state(n_steps: int, any_ports: bool, capacity: Capacity) -> np.dtype[Any]:
             # What monitoring has caught so far: `VelociraptorServer.sus_pids`.
             ("suspicious_pid", np.uint16, n_suspicious),
             ("suspicious_host", np.uint8, n_suspicious),
-            # Ephemeral ports in use. With `any_ports` a bit for each of every host. Otherwise, on
-            # Red's host and on one other with many, a bit each; those of the rest are
-            # listed, see `tables.port_side`.
+            # Ephemeral ports in use. With `any_ports`, every host has a bit for each port. Without,
+            # only Red's host and one busy host have such bits. The ports of all other hosts are
+            # listed: see `port_side` in `description`.
             ("ports", *_ports(capacity)),
             ("port_bits", np.uint32, (n_rows, (tables.N_EPHEMERAL + 31) // 32)),
             ("mt", np.uint32, N),
-            # The addresses: each subnet's index among the possible ones, each host's within its
+            # Addresses: a subnet's index among the possible subnets, and a host's index in its
             # subnet.
             ("subnet_index", np.uint16, capacity.subnets),
             ("address_index", np.uint8, capacity.hosts),

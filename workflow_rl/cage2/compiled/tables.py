@@ -1,7 +1,7 @@
-"""A scenario as tables: all that never changes in an episode, computed from its description.
+"""The tables of a scenario hold all facts that never change in an episode.
 
-What every scenario shares are constants here. What differs is data: a record of a `Capacity`, which
-compiled code reads beside the network. Scenarios of one capacity share their compiled code.
+Facts that all scenarios share are constants of this file. All other facts are in a record, which
+compiled code reads beside the network. Scenarios of one `Capacity` share their compiled code.
 
 Hosts and subnets are numbered as in the scenario. A set of hosts or of ports is a bit mask. Ports
 are numbered host by host: first those of the exploits, so that exploit e attacks port e.
@@ -25,7 +25,7 @@ from workflow_rl.cage2.scenario2 import WORTH_IN_TENTHS
 
 NETWORK = IPv4Network("10.0.0.0/16")
 NONE = 255
-"""No host."""
+"""This number stands for no host."""
 
 # --- Exploits and ports --------------------------------------------------------------------------
 
@@ -37,8 +37,10 @@ EXPLOITED_TYPES = tuple(exploit.process for exploit in EXPLOITS.values())
 """The process that each exploit looks for."""
 PORTS = tuple(exploit.port for exploit in EXPLOITS.values())
 SSH_PORT = SSH_BRUTE_FORCE
-OTHER_PORTS, EPHEMERAL = (8, 9, 10, 11, 13, 14, 15), 12
-"""The numbers of a host's further ports, and the one of all ephemeral ports."""
+OTHER_PORTS = (8, 9, 10, 11, 13, 14, 15)
+"""The numbers of a host's ports that no exploit attacks."""
+EPHEMERAL = 12
+"""The number that stands for all ephemeral ports."""
 FIRST_EPHEMERAL, N_EPHEMERAL = 49152, 60000 - 49152
 # From the most to the least preferred exploit.
 PREFERENCE = np.array(
@@ -54,41 +56,40 @@ SUPERUSERS = {"LINUX": "root", "WINDOWS": "SYSTEM"}
 WORTHS = np.array([tenths for tenths in WORTH_IN_TENTHS.values() if tenths])
 # What an exploit finds on a host. PATCHED: a process that the exploit attacks in vain.
 NOT_VULNERABLE, VULNERABLE, VULNERABLE_AS_ROOT, PATCHED = range(4)
-# The kinds of process versions that csle-cyborg takes for older than Haraka 2.8.9.
-OLD_VERSIONS: tuple[str, ...] = (
+# The versions of processes that csle-cyborg believes to be older than Haraka 2.8.9.
+OLD_VERSIONS = (
     "openssh 1.3",
     "10.0.17763.1",
     "samba 3.0.20-debian",
     "apache tomcat",
+    "python simplehttpserver",
+    "smbv1",
+    "haraka 2.7.0",
 )
-OLD_VERSIONS += ("python simplehttpserver", "smbv1", "haraka 2.7.0")
 
 # --- Subnets -------------------------------------------------------------------------------------
 
-# What Red, who always acts from one host, reaches of a subnet. GUARDED: all, as long as Red
-# has a session on a host of Enterprise. SILENT: nothing, not even by a ping.
+# Whether Red reaches the hosts of a subnet. Red always acts from the same host. GUARDED: only while
+# Red has a session on a host of Enterprise. SILENT: never, not even by a ping.
 OPEN, GUARDED, SILENT = range(3)
 
 # --- Blue's actions ------------------------------------------------------------------------------
 
 N_DECOYS = len(DECOYS)
 _DECOY = tuple(DECOYS)
-# Two of the decoys that `Misinform` sets up are no process that Red's exploits of their ports look
-# for: they have kinds of their own, which follow those of the decoys.
+# Two of the processes that `Misinform` starts are looked for by no exploit. These two have kinds of
+# their own, which follow the kinds of all other decoys.
 _IDLE = ("DecoySmss", "DecoySvchost")
 DECOY_NAMES = (*DECOYS, *_IDLE)
 """The decoys by the kind of their process."""
 N_DECOY_KINDS = len(DECOY_NAMES)
-MISINFORM_KINDS = np.array(
-    [
-        N_DECOYS + _IDLE.index(name) if name in _IDLE else _DECOY.index(name)
-        for name in BLUE["Misinform"].sets_up_one_of
-    ]
-)
-_OF_KIND = [DECOYS[name] for name in DECOY_NAMES]
-DECOY_PORT = np.array([PORTS.index(decoy.port) for decoy in _OF_KIND])
-DECOY_FREE_PORT = np.array([PORTS.index(decoy.free_port) for decoy in _OF_KIND])
-DECOY_IS_PRIVILEGED = np.array([decoy.as_system for decoy in _OF_KIND])
+# Of the two kinds of an idle decoy, the later one is Misinform's.
+_LAST_KIND = {name: kind for kind, name in enumerate(DECOY_NAMES)}
+MISINFORM_KINDS = np.array([_LAST_KIND[name] for name in BLUE["Misinform"].sets_up_one_of])
+_DECOYS_BY_KIND = [DECOYS[name] for name in DECOY_NAMES]
+DECOY_PORT = np.array([PORTS.index(decoy.port) for decoy in _DECOYS_BY_KIND])
+DECOY_FREE_PORT = np.array([PORTS.index(decoy.free_port) for decoy in _DECOYS_BY_KIND])
+DECOY_IS_PRIVILEGED = np.array([decoy.as_system for decoy in _DECOYS_BY_KIND])
 
 KINDS = tuple(BLUE)
 SLEEP, MONITOR, ANALYSE, REMOVE, FIRST_DECOY, LAST_DECOY, RESTORE, MISINFORM = map(
@@ -96,10 +97,10 @@ SLEEP, MONITOR, ANALYSE, REMOVE, FIRST_DECOY, LAST_DECOY, RESTORE, MISINFORM = m
     ("Sleep", "Monitor", "Analyse", "Remove", _DECOY[0], _DECOY[-1], "Restore", "Misinform"),
 )
 COST = np.array([kind.cost for kind in BLUE.values()])
-"""What Blue's actions cost, by kind, in tenths."""
+"""The cost of Blue's actions in tenths, by kind."""
 RESETS = np.array([kind.resets for kind in BLUE.values()])
 DECEIVES = np.array([kind.deceives for kind in BLUE.values()])
-"""Of Blue's actions, by kind: see `actions.BlueKind`."""
+"""RESETS and DECEIVES are indexed by the kind of Blue's action: see `actions.BlueKind`."""
 
 # --- Red's actions -------------------------------------------------------------------------------
 
@@ -113,8 +114,11 @@ N_FACTS_OF_A_HOST = len(scenario2.FACTS_OF_A_HOST)
 
 
 class Capacity(NamedTuple):
-    """What a record has room for: hosts, subnets, sessions at the start, services of decoys on a
-    host, and hosts with an OT service."""
+    """The largest numbers that a record has room for.
+
+    sessions: sessions at the start. services: services of decoys on one host. ot_hosts: hosts with
+    an OT service.
+    """
 
     hosts: int
     subnets: int
@@ -124,10 +128,11 @@ class Capacity(NamedTuple):
 
     @property
     def mask(self) -> np.dtype[Any]:
-        """The smallest type for a mask of hosts. Numba makes floats of int64 and uint64."""
-        return np.dtype(
-            np.uint16 if self.hosts <= 16 else np.uint32 if self.hosts <= 32 else np.int64
-        )
+        """The smallest type for a mask of hosts."""
+        if self.hosts <= 16:
+            return np.dtype(np.uint16)
+        # uint64 would not do: numba turns int64 and uint64 together into a float.
+        return np.dtype(np.uint32 if self.hosts <= 32 else np.int64)
 
 
 CAPACITIES = (
@@ -137,13 +142,16 @@ CAPACITIES = (
     Capacity(64, 8, 195, 8, 16),
 )
 MAX_LISTENING, MAX_PROCESSES = 24, 80
-"""Connections and processes of a host at the start."""
+"""The largest numbers of connections and of processes that a host has at the start."""
 
 
 @functools.cache
 def tables_dtype(capacity: Capacity) -> np.dtype[Any]:
     """Return the record of the tables of a scenario."""
     n, subnets, sessions, _, ot_hosts = capacity
+    # Two kinds of Blue's actions, Sleep and Monitor, have no host.
+    n_blue_actions = 2 + (len(KINDS) - 2) * n
+    # Sleep; one kind that acts on subnets; three kinds that act on hosts; Impact.
     n_red_actions = 1 + subnets + 3 * n + ot_hosts
     small: dict[str, Any] = {
         "worth_of_ot_service": ot_hosts,
@@ -159,8 +167,8 @@ def tables_dtype(capacity: Capacity) -> np.dtype[Any]:
         "subnet": n,
         # The subnets in the order of Red's action space, which is the order of their first hosts.
         "subnets_by_host": subnets,
-        # The host that has a process with an address of its own: that address, if another host has
-        # it, comes right before this host's in the action space.
+        # The host of which a process listens on an address of NETWORK. If another host draws this
+        # address, it comes right before the bound host's address in Red's action space.
         "bound_host": (),
         "reach": subnets,
         # Hosts.
@@ -174,20 +182,20 @@ def tables_dtype(capacity: Capacity) -> np.dtype[Any]:
         "ot_number": n,
         "ot_pid": n,
         "port_side": n,
-        # Sessions at the start: their hosts, the place of each in a list by host, and where the
-        # sessions of a host begin and end.
+        # Sessions at the start: the host and the slot of each session. Slots are in the order of
+        # hosts. `first_slot` says where the slots of a host begin.
         "starting_host": sessions,
         "starting_slot": sessions,
         "first_slot": n + 1,
         "n_blue_sessions": n,
         "blue_is_privileged": n,
         "red_host": (),
-        # Whether the rules are CAGE-1's, and the mask of the exploits that Red has there.
+        # Whether the rules are CAGE-1's, and the mask of the exploits that Red has.
         "is_cage1": (),
         "exploits": (),
         # Blue.
-        "action_kind": 2 + (len(KINDS) - 2) * n,
-        "action_host": 2 + (len(KINDS) - 2) * n,
+        "action_kind": n_blue_actions,
+        "action_host": n_blue_actions,
         "decoy_runs_on": (N_DECOYS, n),
         "service": N_DECOY_KINDS,
         # Red's numbered actions.
@@ -199,13 +207,13 @@ def tables_dtype(capacity: Capacity) -> np.dtype[Any]:
         "shows_ot_service": n,
         # RedMeander's goal.
         "op_server": (),
-        # B_line's targets by the first host that it attacks.
+        # B_line's targets, by the host that B_line attacks first.
         "plan_of_b_line": (n, len(PLAN)),
         "first_hosts": n,
         "n_first_hosts": (),
     }
     wide: dict[str, Any] = {
-        # The hosts of each worth that is not 0.
+        # The mask of the hosts of each worth in WORTHS.
         "worth": len(WORTHS),
         "bound_address": (),
         "subnet_mask": subnets,
@@ -217,20 +225,20 @@ def tables_dtype(capacity: Capacity) -> np.dtype[Any]:
         "explored_subnets": n,
         "groups_of_meander": 2,
     }
-    # NumPy before 2.0 takes a shape of 1 for a single number, but not a shape of (1,).
-    shaped = [
-        (name, kind, shape if isinstance(shape, tuple) else (shape,))
-        for kind, fields in ((np.int16, small), (np.int64, wide))
-        for name, shape in fields.items()
-    ]
-    return np.dtype(shaped, align=True)
+    columns: list[Any] = []
+    for number_type, fields in ((np.int16, small), (np.int64, wide)):
+        for name, shape in fields.items():
+            # NumPy before 2.0 would read the shape 1, but not (1,), as a single number.
+            columns.append((name, number_type, shape if isinstance(shape, tuple) else (shape,)))
+    return np.dtype(columns, align=True)
 
 
 class Tables(NamedTuple):
-    """What follows from a scenario. Made by `description.tables_of`.
+    """A scenario and its tables, made by `description.tables_of`.
 
     starting: agent, host and user of each session, in the order in which `State` starts them.
-    of: the tables by name, without padding. record: the same, `[1]` of `tables_dtype`.
+    of: the tables by name, without padding. record: the tables with padding, `[1]` of
+    `tables_dtype`.
     """
 
     scenario: Scenario
@@ -251,7 +259,7 @@ class Tables(NamedTuple):
 
     @property
     def decoy_fits(self) -> NDArray[np.bool_]:
-        """Which decoys can be set up on a host at all, by host and decoy."""
-        used = self.of["listening_ports"][:, None] >> DECOY_FREE_PORT[:N_DECOYS] & 1
-        fits: NDArray[np.bool_] = self.of["decoy_runs_on"].T & (used == 0)
+        """Whether a decoy can ever be set up on a host, bool `[hosts, N_DECOYS]`."""
+        port_in_use = self.of["listening_ports"][:, None] >> DECOY_FREE_PORT[:N_DECOYS] & 1
+        fits: NDArray[np.bool_] = self.of["decoy_runs_on"].T & (port_in_use == 0)
         return fits

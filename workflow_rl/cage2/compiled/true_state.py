@@ -1,7 +1,7 @@
-"""Scenario 2's true state and Red's program as bits: all that decides an episode but its draws.
+"""The bits of Scenario 2's true state and of Red's program. Only random draws are missing.
 
-Agents that see the true state cannot be scored. Training one measures what hidden information
-costs.
+Agents that see the true state cannot be scored. Training such an agent measures what hidden
+information costs.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def show_state(s: Any, t: Any, obs: Any, shown: Any) -> None:
         for host in range(t.n_hosts):
             shown[n + host] = hosts >> host & 1
         n += t.n_hosts
-    # The last one names a host only after some actions, the others only once there is one.
+    # `red_target` is a host only after some actions. The other fields are NONE until they are set.
     for host in (s.meander_last_host, s.meander_last_address, s.b_line_host, s.red_target):
         if host < t.n_hosts:
             shown[n + host] = 1

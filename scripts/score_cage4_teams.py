@@ -39,15 +39,6 @@ AT_ONCE = 250
 VARIANTS = {
     "released": RULES,
     "robust": ROBUST_RULES,
-    "restores sources at once": RULES._replace(taken=0),
-    "restores sources for decisive phases alone": RULES._replace(taken=1000),
-    "lead 0": RULES._replace(lead=0),
-    "lead 60": RULES._replace(lead=60),
-    "analyses servers as often": RULES._replace(server=1),
-    "no worth of shells and sources": RULES._replace(shell=0, source=0, removed=0),
-    "restores until step 489": RULES._replace(last=9),
-    "no decoys": RULES._replace(decoy=0, entrance=0),
-    "no decoys at entrances": RULES._replace(entrance=-1),
 }
 _ANALYSES = scenario4.ON_HOSTS["Analyse"].ravel()
 
@@ -56,14 +47,13 @@ class Lost(NamedTuple):
     """Rewards of N episodes, `[N]` each: of the 498 counted steps, and three parts of them.
 
     The parts: Restores, impacts in the contractor's zone, impacts elsewhere. The rest is greens'
-    failed work. hosts: how many the team defends.
+    failed work.
     """
 
     total: NDArray[np.int64]
     restores: NDArray[np.int64]
     contractor: NDArray[np.int64]
     impacts: NDArray[np.int64]
-    hosts: NDArray[np.int64]
 
 
 class TrueStateTeam:
@@ -126,8 +116,7 @@ def play(
         if isinstance(team, TrueStateTeam):
             team.states = simulator.states
         team.begin(envs, envs, simulator.masks, seen_in(simulator))
-        lost = Lost(*np.zeros((5, len(chosen)), np.int64))
-        lost.hosts[:] = simulator.masks[:, _ANALYSES].sum(1)
+        lost = Lost(*np.zeros((4, len(chosen)), np.int64))
         for _ in range(scenario4.COUNTED_STEPS):
             actions, messages = team.act(envs)
             if reds:
@@ -177,7 +166,7 @@ def impacts_of(states: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool
     "--variant",
     type=click.Choice(list(VARIANTS)),
     multiple=True,
-    help="Of the rules. All, if neither a variant nor a champion is given.",
+    help="Of the rules. All, if no other team is given.",
 )
 @click.option("--champion", is_flag=True, help="The released champion.")
 @click.option("--true-state", is_flag=True, help="A team that sees where red is, as a bound.")
@@ -247,17 +236,12 @@ def main(
 def words_of(name: str, lost: Lost) -> list[str]:
     """Return what a team lost, line by line."""
     rest = lost.total - lost.restores - lost.contractor - lost.impacts
-    small, large = np.quantile(lost.hosts, [0.1, 0.9])
-    few, many = lost.hosts <= small, lost.hosts >= large
     return [
         f"{name}: {with_interval(lost.total)} (median {np.median(lost.total):.0f}, "
         f"standard deviation {lost.total.std(ddof=1):.1f})",
         f"  Restores {lost.restores.mean():.1f}, impacts in the contractor's zone "
         f"{lost.contractor.mean():.1f}, other impacts {lost.impacts.mean():.1f}, "
         f"failed work {rest.mean():.1f}",
-        f"  the smallest networks ({lost.hosts.min()} to {small:.0f} hosts) "
-        f"{with_interval(lost.total[few])}, the largest ({large:.0f} to {lost.hosts.max()}) "
-        f"{with_interval(lost.total[many])}",
     ]
 
 

@@ -27,7 +27,6 @@ LACKING = {
     "exploit": {"--episodes": "10", "--selection-episodes": "4"},
     "train-champion": {"--total-episodes": "400", "--selection-episodes": "32", "--episodes": "2"},
     "tune": {"--total-episodes": "24"},
-    "compare_modes.py": {"--total-episodes": "24", "--n-envs": "4"},
     "run_tests.sh": {"--version": ""},
 }
 """What a command is given besides, if it has not been given it."""

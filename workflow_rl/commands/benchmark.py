@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -39,20 +39,6 @@ from workflow_rl.output_files import require_writable, write_json
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.hints import warn_if_results_vary
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-def output_options(json_help: str, png_help: str) -> list[click.Parameter]:
-    return [
-        plain_option(
-            "--json", "json_path", type=OutputFile(".json"), metavar="FILE", help=json_help
-        ),
-        plain_option("--png", "png_path", type=OutputFile(".png"), metavar="FILE", help=png_help),
-        quiet_option(),
-    ]
-
-
 _OPTIONS: list[click.Parameter] = [
     plain_option("--n-envs", type=EPISODES, multiple=True, default=(8, 100),
                  help="Environments; may be given again."),
@@ -69,7 +55,11 @@ _OPTIONS: list[click.Parameter] = [
     plain_option("--episodes", type=EPISODES, show_default="what the ceiling plays in --seconds",
                  help="Episodes of a turn, rounded up to a multiple of the number of envs."),
     plain_option("--seed", type=SEED, default=0, help="Seed of the episodes and of the policy."),
-    *output_options("Write the table as a list of rows.", "Draw the table as a bar chart."),
+    plain_option("--json", "json_path", type=OutputFile(".json"), metavar="FILE",
+                 help="Write the table as a list of rows."),
+    plain_option("--png", "png_path", type=OutputFile(".png"), metavar="FILE",
+                 help="Draw the table as a bar chart."),
+    quiet_option(),
 ]  # fmt: skip
 
 
@@ -103,13 +93,13 @@ def benchmark(**options: Any) -> None:
 
     Example: benchmark --n-envs 100 --simulator cyborg --json rates.json --png rates.png
     """
-    require_outputs(options)
+    _require_outputs(options)
     chosen = chosen_env(options)
     simulators = _simulators(chosen, options.get("simulators", ()))
     warn_if_results_vary(TrainConfig("async", **chosen))
     named = ("n_envs", "names", "rounds", "seconds", "episodes", "seed", "quiet")
     rows = measured_rows(chosen["env"], simulators, **{name: options[name] for name in named})
-    written = write_outputs(options, rows, lambda: benchmark_figure(rows), ("rows", "chart"))
+    written = list(_write_outputs(rows, options["json_path"], options["png_path"]))
     click.echo(benchmark_table(rows))
     environment = make_environment(chosen["env"], next(iter(simulators.values())))
     click.echo(
@@ -127,29 +117,22 @@ def _simulators(chosen: Mapping[str, Any], names: Sequence[str]) -> dict[str, Ma
     return {make_environment(chosen["env"], chosen["env_args"]).label: chosen["env_args"]}
 
 
-def require_outputs(options: Mapping[str, Any]) -> None:
-    """Raise click.BadParameter if a file of `output_options` could not be written."""
+def _require_outputs(options: Mapping[str, Any]) -> None:
+    """Raise click.BadParameter if a file that was asked for could not be written."""
     for option in ("json", "png"):
         if options[f"{option}_path"] is not None:
             require_writable(options[f"{option}_path"], f"--{option}")
 
 
-def write_outputs(
-    options: Mapping[str, Any], content: Any, draw: Callable[[], Figure], names: tuple[str, str]
-) -> list[str]:
-    """Write the files that were asked for, and return lines that say where they are.
-
-    content: what the JSON file holds. names: what the two files are called in the output.
-    """
-    json_path: Path | None = options["json_path"]
-    png_path: Path | None = options["png_path"]
-    lines = []
+def _write_outputs(
+    rows: list[dict[str, Any]], json_path: Path | None, png_path: Path | None
+) -> Iterator[str]:
+    """Write the files that were asked for, and yield lines that say where they are."""
     if json_path is not None:
-        write_json(json_path, content)
-        lines.append(f"{names[0]}: {json_path}")
+        write_json(json_path, rows)
+        yield f"rows: {json_path}"
     if png_path is not None:
         from workflow_rl.reporting.learning_curve import save_png
 
-        save_png(draw(), png_path)
-        lines.append(f"{names[1]}: {png_path}")
-    return lines
+        save_png(benchmark_figure(rows), png_path)
+        yield f"chart: {png_path}"

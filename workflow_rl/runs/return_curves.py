@@ -85,18 +85,6 @@ def running_mean(
     return means
 
 
-def first_reached(metrics: Metrics, target: float, window: int) -> Mapping[str, float] | None:
-    """Return the first row after which the mean of the last `window` episodes is at least `target`.
-
-    A mean over fewer episodes does not count. None if no row is.
-    """
-    means = running_mean(metrics, window)
-    for row, mean in zip(metrics, means, strict=True):
-        if row["episodes"] >= window and mean >= target:
-            return row
-    return None
-
-
 def with_returns(runs: Mapping[str, Metrics]) -> dict[str, Metrics]:
     """Return the runs, given by name, of which an episode has ended, and log the others' names.
 

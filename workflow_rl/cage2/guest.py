@@ -26,7 +26,7 @@ from workflow_rl.cage2.presets import (
     QUICK,
     ROBUST,
 )
-from workflow_rl.cage2.red.roster import REDS, able_reds, problem_of_reds
+from workflow_rl.cage2.red.roster import LIBRARY, REDS, able_reds, problem_of_reds
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.loading import played_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import NAMED, Scenario
@@ -334,3 +334,11 @@ class Cage2RedGuest(CageGuest):
 
     def make(self, args: Settings) -> Environment:
         return Cage2Red(**dict(args))
+
+    def by_hand(self) -> Sequence[str]:
+        return tuple(LIBRARY)
+
+    def teaching(self, agent: str, environment: Environment) -> EnvBatchFactory | None:
+        from workflow_rl.cage2.env.red_envs import taught_reds
+
+        return functools.partial(taught_reds, environment, agent) if agent in LIBRARY else None

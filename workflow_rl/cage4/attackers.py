@@ -159,4 +159,7 @@ def red_program(attacker: Attacker) -> Any:
     red = attacker.found()
     if hasattr(red, "begin") and hasattr(red, "act"):
         return red
-    raise AttackerError(f"{attacker.name} is no red agent: it needs the methods begin and act")
+    problem = f"{attacker.name} is no red agent: it needs the methods begin and act"
+    if hasattr(red, "get_action"):
+        problem = f"{attacker.name} acts as CybORG's agents do: choose the simulator cyborg"
+    raise AttackerError(problem)

@@ -55,8 +55,6 @@ class Cage4Guest(CageGuest):
         return Cage4(**dict(args))
 
     def sides(self, args: Mapping[str, Any]) -> Mapping[str, Side]:
-        from workflow_rl.cage4.red.roster import LIBRARY
-
         if args["scenarios"]:
             raise ConfigError(
                 "scenarios", "are several: both sides of a duel play in one, given by its values"
@@ -68,7 +66,7 @@ class Cage4Guest(CageGuest):
         brought = ("simulator", "observation", "actions", "own_rewards", "messages")
         return {
             "Blue": Side(ENV_ID, blue, "red_agent", fixed, greedy=True, brought=brought),
-            "Red": Side(RED_ENV_ID, red, "blue_agent", RED_AGENTS[:3], by_hand=tuple(LIBRARY)),
+            "Red": Side(RED_ENV_ID, red, "blue_agent", RED_AGENTS[:3]),
         }
 
     def known_returns(self, args: Mapping[str, Any]) -> Mapping[str, float]:
@@ -161,3 +159,13 @@ class Cage4RedGuest(CageGuest):
         from workflow_rl.cage4.env.red_environment import Cage4Red
 
         return Cage4Red(**dict(args))
+
+    def by_hand(self) -> Sequence[str]:
+        from workflow_rl.cage4.red.roster import LIBRARY
+
+        return tuple(LIBRARY)
+
+    def teaching(self, agent: str, environment: Environment) -> EnvBatchFactory | None:
+        from workflow_rl.cage4.red.roster import LIBRARY, taught_reds
+
+        return functools.partial(taught_reds, environment, agent) if agent in LIBRARY else None

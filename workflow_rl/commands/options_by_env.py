@@ -286,6 +286,7 @@ def scripted_agents(env_id: str) -> list[str]:
 def require_agent(agent: Path, env_id: str, hint: str) -> None:
     """Raise click.BadParameter, blaming `hint`, if an agent is neither a path nor one's name."""
     names = [*plug_ins("released"), *scripted_agents(env_id)]
+    names += guests[env_id].by_hand() if hint in ("--teacher", "AGENT") else ()
     if agent.exists() or str(agent) in names:
         return
     from workflow_rl.suggestions import question, word_meant  # Only an error needs it.

@@ -107,16 +107,14 @@ class Side(NamedTuple):
     policy files or names. An episode draws one of them by its seed, or, on the first side, plays
     against the one that its variant names. greedy: whether agents of this side choose their
     likeliest actions as opponents, or else sample them. fixed: names of this side's fixed agents,
-    which the other side's `opponents` takes. by_hand: names of attackers that were written by
-    hand, which `exploit` tries. brought: names of the arguments of which a guest's agents keep
-    those of their training: what they see and do.
+    which the other side's `opponents` takes. brought: names of the arguments of which a guest's
+    agents keep those of their training: what they see and do.
     """
 
     env: str
     args: Mapping[str, Any]
     opponents: str
     fixed: Sequence[str] = ()
-    by_hand: Sequence[str] = ()
     greedy: bool = False
     brought: Sequence[str] = ()
 
@@ -229,6 +227,11 @@ class Guest:
         be read.
         """
         return None
+
+    def by_hand(self) -> Sequence[str]:
+        """Return the names of agents of this side that were written by hand. `exploit` tries them
+        as attackers, and `--teacher` takes them."""
+        return ()
 
     def teaching(self, agent: str, environment: Environment) -> EnvBatchFactory | None:
         """Return what makes envs whose rows end with an agent's next action: see `--teacher`.

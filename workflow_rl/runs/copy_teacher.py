@@ -15,6 +15,7 @@ from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.environments.env_batch import EnvBatchFactory
+from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.episode import SeedStream
 from workflow_rl.environments.source import guests
 from workflow_rl.errors import ConfigError, StoppedAtOnce, UserError, message_of
@@ -54,22 +55,26 @@ def teacher_of(config: TrainConfig) -> Teacher | Recorded:
     """
     if not config.teacher:
         raise ConfigError("teacher", "'' names no agent")
-    environment, spaces = config.environment, config.environment.spaces()
     if holds_episodes(path := Path(config.teacher)):
-        return _recorded(path, spaces, config)
+        return _recorded(path, config.environment.spaces(), config)
+    return teacher_named(config.teacher, config.environment)
+
+
+def teacher_named(name: str, environment: Environment) -> Teacher:
+    """Return the agent of a name or path as it plays in an environment. Raises ConfigError."""
+    spaces, guest = environment.spaces(), guests.get(environment.env_id)
     try:
-        guest = guests.get(config.env)
-        make_envs = None if guest is None else guest.teaching(config.teacher, environment)
+        make_envs = None if guest is None else guest.teaching(name, environment)
         if make_envs is not None:
             return Teacher(make_envs, Advised(spaces))
-        policy, of_teacher = load_saved(path)
+        policy, of_teacher = load_saved(Path(name))
     except (ConfigError, UserError) as error:
         raise ConfigError("teacher", message_of(error)) from None
     if not plays_on(policy, spaces):
         raise ConfigError(
             "teacher",
-            f"{config.teacher}, of {of_teacher.env_id}, plays with other observations or actions "
-            "than this run's, or its critic sees other numbers",
+            f"{name}, of {of_teacher.env_id}, plays with other observations or actions than this "
+            "run's, or its critic sees other numbers",
         )
     return Teacher(environment.make_envs, policy)
 

@@ -23,6 +23,7 @@ from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.collection import try_in_worker
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.environments.challenge import NOTHING, Side
+from workflow_rl.environments.env_batch import EnvBatchFactory
 from workflow_rl.environments.environment import ENV, Environment
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
@@ -142,21 +143,30 @@ def actor_for_side(
     return guests[side.env].actor_for_side(saved.policy, saved.environment, args)
 
 
-def trained(config: TrainConfig, folder: Path, **options: Any) -> Outcome | None:
+def trained(
+    config: TrainConfig,
+    folder: Path,
+    changes: Sequence[Mapping[str, Any]] = (NOTHING,),
+    **options: Any,
+) -> Outcome | None:
     """Train in a folder, new or resumed. Return None if the run is finished.
 
-    options: those of `execute`, and `n_policies`. Raises ConfigError if the run in the folder has
-    another config, but for what `free_on_resume` names, and what `execute` raises.
+    changes: of the config, for each policy. options: those of `execute`. Raises ConfigError if the
+    run in the folder has another config, but for what `free_on_resume` names, and what `execute`
+    raises.
     """
     if is_finished(folder):
         return None
-    n_policies, init_from = options.pop("n_policies", 1), options.pop("init_from", None)
+    init_from = options.pop("init_from", None)
     if can_go_on(folder):
-        asked = {name: value for name, value in config.to_dict().items() if name != "seed"}
+        apart = {"seed", *(name for change in changes for name in change)}
+        asked = {name: value for name, value in config.to_dict().items() if name not in apart}
         plan, init_from = resumed_plan(folder, asked), None
         separate_like(config.environment, *(of.environment for of in plan.configs))
     else:
-        plan = new_plan(config, n_policies)
+        plan = new_plan(config, len(changes))
+        pairs = zip(plan.configs, changes, strict=True)
+        plan = dataclasses.replace(plan, configs=[of.changed(**change) for of, change in pairs])
     watch = stopped_by_signals
     return execute(plan, folder, watch=watch, choose=False, init_from=init_from, **options)
 
@@ -166,17 +176,18 @@ def played(
     wanted: Sequence[tuple[Actor, Sequence[EpisodeSpec]]],
     config: TrainConfig,
     quiet: bool = True,
+    make_envs: EnvBatchFactory | None = None,
 ) -> list[list[float]]:
     """Return the returns of each actor's episodes, all played by one pool of a config's workers.
 
-    Raises TooManyFailuresError, also for an episode that cannot be played, and
-    StopRequested.
+    make_envs: makes other envs than the environment's. Raises TooManyFailuresError, also for an
+    episode that cannot be played, and StopRequested.
     """
     if environment.env_id in guests:
         environment.check()  # It compiles, so that the workers find all on disk.
     together = EPISODES_TOGETHER if environment.plays_together else 1
     pool = LocalPool(
-        environment.make_envs, config.n_workers, together, config.worker_timeout,
+        make_envs or environment.make_envs, config.n_workers, together, config.worker_timeout,
         preload=environment.preload,
     )  # fmt: skip
     total = sum(len(specs) for _, specs in wanted)

@@ -32,13 +32,35 @@ class Cyborg:
     """
 
     def __init__(self) -> None:
+        self._modules: dict[str, ModuleType] = {}
+        with self._importable():
+            for name in MODULES:
+                importlib.import_module(f"{PACKAGE}.{name}")
+
+    def user_class(self, name: str) -> Any:
+        """Return the class "module:Class" of a user, whose imports of CybORG find this one.
+
+        The module is imported for this CybORG alone. Raises what the import raises.
+        """
+        module, _, class_name = name.partition(":")
+        with self._importable():
+            others = take_modules(module)
+            try:
+                return getattr(importlib.import_module(module), class_name)
+            finally:
+                take_modules(module)
+                sys.modules.update(others)
+
+    @contextmanager
+    def _importable(self) -> Iterator[None]:
+        """Let imports find this CybORG, and no other."""
         folder = str(cyborg_checkout())
         others = take_modules(PACKAGE)
+        sys.modules.update(self._modules)
         sys.path.insert(0, folder)
         try:
             with stand_ins():
-                for name in MODULES:
-                    importlib.import_module(f"{PACKAGE}.{name}")
+                yield
         finally:
             sys.path.remove(folder)
             self._modules = take_modules(PACKAGE)

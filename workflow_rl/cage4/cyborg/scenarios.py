@@ -18,8 +18,12 @@ def scenario_generator(cyborg: Cyborg, red_agent: str, max_steps: int, scenario:
     """Return CybORG's generator, with its greens and reds and with blues that sleep."""
     agents = cyborg["Agents"]
     generator_class = cyborg["Simulator.Scenarios"].EnterpriseScenarioGenerator
-    is_told = red_agent == FROM_OUTSIDE
-    red_class = _puppet(agents.FiniteStateRedAgent) if is_told else getattr(agents, red_agent)
+    if red_agent == FROM_OUTSIDE:
+        red_class = _puppet(agents.FiniteStateRedAgent)
+    elif ":" in red_agent:
+        red_class = cyborg.user_class(red_agent)
+    else:
+        red_class = getattr(agents, red_agent)
     if scenario != CHALLENGE:
         generator_class = _generator_class(generator_class, agents.EnterpriseGreenAgent, scenario)
         red_class = _red_class(red_class, scenario)

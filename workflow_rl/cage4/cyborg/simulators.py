@@ -47,8 +47,9 @@ def make_simulator(
         name: "compiled" is this package's own; "cyborg" is the official CybORG 4, sped up without
             changing a bit; PUBLISHED is the official one without the speed-ups. The latter two
             need the user's checkout, see `checkout`.
-        red_agent: one of RED_CLASSES, or a red team from outside CybORG. With FROM_OUTSIDE, the
-            simulator is a RedSideSimulator.
+        red_agent: one of RED_CLASSES; "module:Class" of a user, which derives from an agent of
+            CybORG's and plays in the official CybORG 4 without the speed-ups; or a red team from
+            outside CybORG. With FROM_OUTSIDE, the simulator is a RedSideSimulator.
         max_steps: length of an episode in steps.
         scenario: what differs from the challenge.
 
@@ -61,7 +62,9 @@ def make_simulator(
     if not isinstance(red_agent, str):
         red_side = cast(RedSideSimulator, make_simulator(name, FROM_OUTSIDE, max_steps, scenario))
         return cast(Simulator, WithReds(red_side, red_agent))
-    if red_agent not in RED_CLASSES:
+    if ":" in red_agent:
+        name = PUBLISHED  # The speed-ups leave out what the official red agents do not read.
+    elif red_agent not in RED_CLASSES:
         raise ValueError(f"red_agent={red_agent!r}: choose one of {', '.join(RED_AGENTS)}")
     module, simulator_class = (_RED_SIDES if red_agent == FROM_OUTSIDE else _CLASSES)[name]
     simulator: Simulator = getattr(importlib.import_module(module), simulator_class)(

@@ -52,9 +52,9 @@ class Cage4(AgainstReds, Scenario):
         "reward_scale": 0.01,
     }
 
-    def _found_opponents(self) -> Mapping[str, RedTeam]:
-        """Return by name the red teams that CybORG does not bring."""
-        return {attacker.name: found_reds(attacker) for attacker in self.reds.foreign}
+    def _found_opponents(self) -> Mapping[str, RedTeam | str]:
+        """Return by name what plays the attackers that CybORG does not bring."""
+        return {of.name: found_reds(of, self.simulator) for of in self.reds.foreign}
 
     @property
     def played(self) -> Mapping[str, tuple[str, Scenario]]:

@@ -113,7 +113,8 @@ class Cage4ParallelEnv(PlainParallelEnv):
         made = self._made if reds == self._reds else {self.red_agent: self._simulator}
         if red.name not in made:
             try:
-                team = red.name if red.name in scenario4.RED_AGENTS else found_reds(red)
+                is_official = red.name in scenario4.RED_AGENTS
+                team = red.name if is_official else found_reds(red, self.simulator)
             except AttackerError as error:
                 raise ValueError(f"red_agent: {error}") from None
             simulator = make_simulator(self.simulator, team, self.max_steps, self.scenario)

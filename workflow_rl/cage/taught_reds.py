@@ -1,0 +1,48 @@
+"""Envs of Red's side whose rows end with what an attacker that was written by hand does next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workflow_rl.agents.policies.distributions import Actions
+from workflow_rl.environments.env_batch import EnvBatch, Obs, StepAnswers
+from workflow_rl.environments.episode import EpisodeSpec
+
+
+class RedOnRows(Protocol):
+    """An attacker that plays on rows of Red's envs."""
+
+    def reset(self, seed: int, env: int = 0) -> None:
+        """Begin an episode in an env."""
+
+    def act(self, rows: NDArray[Any], envs: Sequence[int] = (0,)) -> tuple[NDArray[Any], Any]:
+        """Return the actions of M envs, `[M]` or `[M, K]`, and what nobody reads."""
+
+
+class TaughtReds:
+    """An EnvBatch whose rows end with an attacker's next action: see `Guest.teaching`.
+
+    envs: of Red's side, with rows of uint8.
+    """
+
+    def __init__(self, envs: EnvBatch, attacker: RedOnRows) -> None:
+        self.n_envs, self.close = envs.n_envs, envs.close
+        self._envs, self._attacker = envs, attacker
+
+    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
+        rows = self._envs.reset(envs, specs)
+        for env, spec in zip(envs, specs, strict=True):
+            self._attacker.reset(spec.action_seed, env)
+        return self._with_actions(rows, envs)
+
+    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
+        answers = self._envs.step(envs, actions)
+        return answers._replace(obs=self._with_actions(answers.obs, envs))
+
+    def _with_actions(self, rows: Obs, envs: Sequence[int]) -> Obs:
+        actions, _ = self._attacker.act(rows, envs)
+        return np.column_stack([rows.astype(np.int16), actions.astype(np.int16)])

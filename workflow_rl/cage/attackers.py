@@ -33,7 +33,11 @@ def label_of(text: str) -> str:
 
 class AttackerError(ValueError):
     """An attacker cannot be named, found or played as asked. The message does not name the
-    argument."""
+    argument. env: the number of the env that it plays, if it does."""
+
+    def __init__(self, message: str, env: int | None = None) -> None:
+        super().__init__(message)
+        self.env = env
 
 
 @dataclass(frozen=True)

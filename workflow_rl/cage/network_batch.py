@@ -153,10 +153,12 @@ class NetworkEnvs:
         truncated = self._steps_left[chosen] == 0
         try:
             obs, rewards = self._play(chosen, actions, mask_of(chosen, self.n_envs))
-        except SimulationError as error:
-            if error.env is None:
+        except Exception as error:
+            # A SimulationError names its env, and so does what an attacker of the user's raises.
+            env = getattr(error, "env", None)
+            if env not in self._specs:
                 raise
-            raise EpisodeError(self._specs[error.env]) from error
+            raise EpisodeError(self._specs[env]) from error
         reward = np.asarray(rewards, np.float64)
         return StepAnswers(obs, reward, np.zeros_like(truncated), truncated)
 

@@ -125,11 +125,15 @@ class OneByOne:
 
     def act(self, envs: Sequence[int], seen: SeenBatch) -> NDArray[np.int64]:
         """Raises ValueError for what is no action."""
-        names = seen.action_names
-        actions = [
-            action_index(self._attackers[env].act(seen.of(i)), names) for i, env in enumerate(envs)
-        ]
-        return np.array(actions, np.int64)
+        actions = np.zeros(len(envs), np.int64)
+        for i, env in enumerate(envs):
+            try:
+                action = self._attackers[env].act(seen.of(i))
+                actions[i] = action_index(action, seen.action_names)
+            except Exception as error:
+                error.env = env  # type: ignore[attr-defined]
+                raise
+        return actions
 
 
 class PolicyAttacker:

@@ -144,8 +144,8 @@ class PythonReds:
                 action = self._programs[env].act(seen)
                 choices[i, agent] = action_index(action, ACTION_NAMES[agent], RED_TEAM[agent])
             except Exception as error:
-                step, why = self._steps[env], in_one_line(error)
-                raise AttackerError(f"{self._attacker.name} fails in step {step}: {why}") from error
+                problem = f"fails in step {self._steps[env]}: {in_one_line(error)}"
+                raise AttackerError(f"{self._attacker.name} {problem}", env) from error
         for env in envs:
             self._steps[env] += 1
         return choices, None

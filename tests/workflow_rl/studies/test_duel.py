@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from examples.small_games import Matrix
 from tests.cli import output_of
-from tests.workflow_rl.environments.test_one_team_of_two import policy_file
 from workflow_rl.agents.policies.team_policy import load_policy_or_team
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.one_team_of_two import weights_of
@@ -277,28 +275,6 @@ def test_one_side_alone_begins_with_what_it_learned(tmp_path):
     run_duel(config_of(), tmp_path / "duel", SETTINGS.changed(warm_start_side="second"))
     assert not init_from(tmp_path / "duel" / "generation-2" / "first")
     assert init_from(tmp_path / "duel" / "generation-2" / "second")
-
-
-def test_attackers_find_what_an_agent_gives_away(reference, tmp_path):
-    """Attackers of one who always chooses rock learn paper, and win 1 an episode."""
-    rock = policy_file(tmp_path / "rock.npz", Matrix(), ["first"], 0)
-    options: dict[str, Any] = {"n_attackers": 2, "selection_episodes": 10, "episodes": 40}
-    config = config_of(total_episodes=320)
-    found = attack(rock, config, tmp_path / "attackers", "first", **options)
-    assert found["attackers_side"] == "second"
-    assert found["attackers"][found["worst"]]["mean"] == 1.0
-    assert len(found["attackers"]) == 2
-    # A player that chooses at random gets (0 + 1 - 2) / 3 from rock.
-    assert -0.9 < found["fixed"]["random"]["mean"] < 0.2
-    again = attack(rock, config, tmp_path / "attackers", "first", **options)
-    assert again == found == json.loads((tmp_path / "attackers" / "exploit.json").read_text())
-    # Attackers with another budget, or of another number, are others.
-    for other, changes, what in (
-        (config_of(total_episodes=640), {}, "total_episodes"),
-        (config, {"n_attackers": 3}, "number"),
-    ):
-        with pytest.raises(UserError, match=f"other attackers, which differ in {what}:"):
-            attack(rock, other, tmp_path / "attackers", "first", **{**options, **changes})
 
 
 @pytest.mark.parametrize(

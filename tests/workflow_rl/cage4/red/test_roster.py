@@ -18,13 +18,14 @@ from workflow_rl.cage4.agent.views import SLEEP
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.red.roster import OneTeam, load_reds
-from workflow_rl.cage4.scenario.scenario4 import AGENTS, ENV_ID
+from workflow_rl.cage4.scenario.scenario4 import AGENTS, ENV_ID, RED_ENV_ID
 from workflow_rl.cage4.scenario.simulator_protocol import StepResult
 from workflow_rl.commands.main import main
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 from workflow_rl.environments.named_by_file import require_named
 from workflow_rl.environments.source import make_environment
 from workflow_rl.errors import ConfigError
+from workflow_rl.runs.copy_teacher import teacher_named
 
 STEPS = 60
 
@@ -152,3 +153,39 @@ def test_a_red_team_that_only_a_file_names_is_not_read(red: str) -> None:
     for refusing in (lambda: environment.make_envs(1), lambda: require_named(environment)):
         with pytest.raises(ConfigError, match="only the file names"):
             refusing()
+
+
+def test_an_attacker_of_the_library_teaches_red(tmp_path: Path) -> None:
+    """Its episodes, in which it is asked for its actions, are those that `--red-agent` plays."""
+    red_side = make_environment(RED_ENV_ID, {"blue_agent": "sleep", "max_steps": STEPS})
+    teacher = teacher_named("impact", red_side)
+    envs = teacher.make_envs(2)
+    specs = [EpisodeSpec(n, "", n, n) for n in range(2)]
+    obs = envs.reset([0, 1], specs)
+    returns = np.zeros(2)
+    for _ in range(STEPS - 1):
+        actions, _ = teacher.actor.act(obs, [0, 1])
+        answers = envs.step([0, 1], actions)
+        obs, returns = answers.obs, returns + answers.reward
+    blue_side = Cage4(red_agent="impact", max_steps=STEPS)
+    lost = rewards(blue_side, [EpisodeSpec(n, "impact", n, n) for n in range(2)])
+    assert returns.tolist() == [-sum(of) for of in lost]
+
+
+@pytest.mark.system
+def test_a_class_of_cyborgs_plays_in_cyborg(checkout: Path, tmp_path: Path, monkeypatch) -> None:
+    """It finds CybORG under its own name, and plays what the class that it derives from plays."""
+    (tmp_path / "own_red.py").write_text(
+        "from CybORG.Agents import FiniteStateRedAgent\n\n"
+        "class Own(FiniteStateRedAgent):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    played = []
+    for red_agent in ("own_red:Own", "FiniteStateRedAgent"):
+        environment = Cage4(red_agent=red_agent, simulator="cyborg", max_steps=STEPS)
+        played.append(rewards(environment, [EpisodeSpec(0, red_agent, 7, 7)]))
+    assert played[0] == played[1]
+    assert sum(played[0][0]) < 0
+    compiled = Cage4(red_agent="own_red:Own", max_steps=STEPS)
+    with pytest.raises(ConfigError, match="red_agent: "):
+        compiled.check()

@@ -156,10 +156,15 @@ def red_program(attacker: Attacker) -> Any:
 
     Raises AttackerError.
     """
-    red = attacker.found()
+    needs_cyborg = f"{attacker.name} acts as CybORG's agents do: choose the simulator cyborg"
+    try:
+        red = attacker.found()
+    except AttackerError as error:
+        if "No module named 'CybORG" in str(error):
+            raise AttackerError(needs_cyborg) from error
+        raise
     if hasattr(red, "begin") and hasattr(red, "act"):
         return red
-    problem = f"{attacker.name} is no red agent: it needs the methods begin and act"
     if hasattr(red, "get_action"):
-        problem = f"{attacker.name} acts as CybORG's agents do: choose the simulator cyborg"
-    raise AttackerError(problem)
+        raise AttackerError(needs_cyborg)
+    raise AttackerError(f"{attacker.name} is no red agent: it needs the methods begin and act")

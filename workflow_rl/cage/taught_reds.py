@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
-from workflow_rl.environments.env_batch import EnvBatch, Obs, StepAnswers
+from workflow_rl.environments.env_batch import Obs, StepAnswers
+from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.episode import EpisodeSpec
 
 
@@ -26,12 +27,12 @@ class RedOnRows(Protocol):
 class TaughtReds:
     """An EnvBatch whose rows end with an attacker's next action: see `Guest.teaching`.
 
-    envs: of Red's side, with rows of uint8.
+    environment: of Red's side, with rows of uint8.
     """
 
-    def __init__(self, envs: EnvBatch, attacker: RedOnRows) -> None:
-        self.n_envs, self.close = envs.n_envs, envs.close
-        self._envs, self._attacker = envs, attacker
+    def __init__(self, environment: Environment, attacker: RedOnRows, n_envs: int) -> None:
+        self._envs, self._attacker = environment.make_envs(n_envs), attacker
+        self.n_envs, self.close = n_envs, self._envs.close
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
         rows = self._envs.reset(envs, specs)

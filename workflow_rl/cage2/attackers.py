@@ -136,6 +136,23 @@ class OneByOne:
         return actions
 
 
+class ProgramOnRows:
+    """An attacker that plays on rows of Red's side: see `SeenBatch`. It knows no more than they
+    show."""
+
+    def __init__(self, make: Callable[[], RedProgram], action_names: tuple[str, ...]) -> None:
+        self._attackers, self._action_names = OneByOne(make), action_names
+
+    def reset(self, seed: int, env: int = 0) -> None:
+        self._attackers.begin([env], [seed], [random.Random(seed)])
+
+    def act(
+        self, rows: NDArray[np.uint8], envs: Sequence[int] = (0,)
+    ) -> tuple[NDArray[np.int64], None]:
+        seen = SeenBatch(rows, self._action_names, None, envs)
+        return self._attackers.act(envs, seen), None
+
+
 class PolicyAttacker:
     """An `AttackerBatch` that plays a policy, which was trained on Red's side of CAGE-2.
 

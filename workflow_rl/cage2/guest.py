@@ -339,6 +339,12 @@ class Cage2RedGuest(CageGuest):
         return tuple(LIBRARY)
 
     def teaching(self, agent: str, environment: Environment) -> EnvBatchFactory | None:
-        from workflow_rl.cage2.env.red_envs import taught_reds
+        from workflow_rl.cage.taught_reds import TaughtReds
+        from workflow_rl.cage2.attackers import ProgramOnRows
 
-        return functools.partial(taught_reds, environment, agent) if agent in LIBRARY else None
+        if agent not in LIBRARY:
+            return None
+        assert isinstance(environment, Cage2Red)
+        names = environment.network.red_action_names
+        attacker = ProgramOnRows(REDS.member(agent).found(), names)
+        return functools.partial(TaughtReds, environment, attacker)

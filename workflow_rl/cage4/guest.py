@@ -166,6 +166,10 @@ class Cage4RedGuest(CageGuest):
         return tuple(LIBRARY)
 
     def teaching(self, agent: str, environment: Environment) -> EnvBatchFactory | None:
-        from workflow_rl.cage4.red.roster import LIBRARY, taught_reds
+        from workflow_rl.cage.taught_reds import TaughtReds
+        from workflow_rl.cage4.attackers import PythonReds
+        from workflow_rl.cage4.red.roster import LIBRARY, REDS
 
-        return functools.partial(taught_reds, environment, agent) if agent in LIBRARY else None
+        if agent not in LIBRARY:
+            return None
+        return functools.partial(TaughtReds, environment, PythonReds(REDS.member(agent)))

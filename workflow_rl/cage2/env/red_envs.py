@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,12 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.distributions import Actions, Choice
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage.network_batch import NetworkEnvs, Numbers
-from workflow_rl.cage.red_program import RedProgram
-from workflow_rl.cage.taught_reds import TaughtReds
 from workflow_rl.cage2.agent.records import records
-from workflow_rl.cage2.attackers import OneByOne, SeenBatch
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.compiled.red_steps import OUTSIDE
-from workflow_rl.cage2.red.roster import REDS
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.environments.env_batch import Obs
-from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.episode import EpisodeSpec
 
 
@@ -38,8 +32,7 @@ class RedEnvs(NetworkEnvs):
 
     def __init__(self, max_steps: int, n_envs: int, blue: Actor | None, scenario: Scenario) -> None:
         super().__init__(n_envs, max_steps)
-        self.simulator = RedSimulator(n_envs, max_steps, tables=tables_of(scenario))
-        self.action_names = scenario.red_action_names
+        self._simulator = RedSimulator(n_envs, max_steps, tables=tables_of(scenario))
         self._scenario = scenario
         self._blue = blue
         self._blues = np.zeros(n_envs, np.int64)
@@ -47,17 +40,17 @@ class RedEnvs(NetworkEnvs):
     def _begin(
         self, envs: Numbers, specs: Sequence[EpisodeSpec], seeds: Numbers, mask: NDArray[np.bool_]
     ) -> Obs:
-        self.simulator.reset(seeds, OUTSIDE, mask)
+        self._simulator.reset(seeds, OUTSIDE, mask)
         if self._blue is not None:
             for env, spec in zip(envs.tolist(), specs, strict=True):
                 self._blue.reset(spec.env_seed, env)
-        return self.simulator.rows[envs]
+        return self._simulator.rows[envs]
 
     def _play(
         self, envs: Numbers, actions: Actions, mask: NDArray[np.bool_]
     ) -> tuple[Obs, NDArray[Any]]:
         """Let Blue act on what it saw of the step before, then Red."""
-        simulator = self.simulator
+        simulator = self._simulator
         if self._blue is not None:
             shown = records(self._scenario, simulator.obs[envs], simulator.caught[envs])
             self._blues[envs], _ = self._blue.act(shown, envs.tolist())
@@ -87,26 +80,3 @@ class BareRed:
             raise ValueError(f"observations have {self._size} numbers, not {obs.shape[1:]}")
         mask = np.ones_like(obs[:, :1]), obs[:, self._facts]
         return self.actor.act(np.concatenate([obs, *mask], axis=1), envs)
-
-
-class ProgramOnRows:
-    """An attacker in Python that plays on the rows of `RedEnvs`."""
-
-    def __init__(self, make: Callable[[], RedProgram], envs: RedEnvs) -> None:
-        self._attackers, self._envs = OneByOne(make), envs
-
-    def reset(self, seed: int, env: int = 0) -> None:
-        self._attackers.begin([env], [seed], [random.Random(seed)])
-
-    def act(
-        self, rows: NDArray[np.uint8], envs: Sequence[int] = (0,)
-    ) -> tuple[NDArray[np.int64], None]:
-        seen = SeenBatch(rows, self._envs.action_names, self._envs.simulator, envs)
-        return self._attackers.act(envs, seen), None
-
-
-def taught_reds(environment: Environment, name: str, n_envs: int) -> TaughtReds:
-    """Return envs of Red's side in which an attacker of the library teaches."""
-    envs = environment.make_envs(n_envs)
-    assert isinstance(envs, RedEnvs)
-    return TaughtReds(envs, ProgramOnRows(REDS.member(name).found(), envs))

@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.team_policy import TeamPolicy
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.cage.attackers import Attacker, AttackerError, Roster
-from workflow_rl.cage.taught_reds import TaughtReds
 from workflow_rl.cage4.attackers import PythonReds, red_program
 from workflow_rl.cage4.red.red_api import FIRST_KNOWN, RED_TEAM, red_layout
 from workflow_rl.cage4.red.scripted import Chosen
 from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS
 from workflow_rl.cage4.scenario.simulator_protocol import RedSideSimulator, StepResult
-from workflow_rl.environments.environment import Environment
 from workflow_rl.errors import UserError
 
 LIBRARY: Mapping[str, str] = {
@@ -77,11 +75,6 @@ def _acts_in_cyborg(attacker: Attacker) -> bool:
         return hasattr(published_cyborg().user_class(attacker.name), "get_action")
     except Exception as error:  # A user's module may raise anything.
         raise AttackerError(f"{attacker.name}: {in_one_line(error)}") from error
-
-
-def taught_reds(environment: Environment, name: str, n_envs: int) -> TaughtReds:
-    """Return envs of Red's side in which an attacker of the library teaches."""
-    return TaughtReds(environment.make_envs(n_envs), PythonReds(REDS.member(name)))
 
 
 def load_reds(name: str) -> TeamPolicy:

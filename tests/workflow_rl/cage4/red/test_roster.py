@@ -187,7 +187,5 @@ def test_a_class_of_cyborgs_plays_in_cyborg(checkout: Path, tmp_path: Path, monk
     assert played[0] == played[1]
     assert sum(played[0][0]) < 0
     compiled = Cage4(red_agent="own_red:Own", max_steps=STEPS)
-    with pytest.raises(
-        ConfigError, match="choose the simulator cyborg"
-    ):
+    with pytest.raises(ConfigError, match="choose the simulator cyborg"):
         compiled.check()

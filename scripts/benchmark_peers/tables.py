@@ -1,4 +1,4 @@
-"""Rows of `compare.py` as tables of the page."""
+"""Rows of `compare.py` as the table of the page."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from workflow_rl.measuring.benchmark import spread
 Row = Mapping[str, Any]
 
 NAMES = {
+    "ceiling": "playing at random",
     "cleanrl": "CleanRL's loop",
     "rllib": "RLlib",
     "sample_factory": "Sample Factory",
@@ -28,12 +29,10 @@ NAMES = {
     "async": "workflow_rl, asynchronous",
     "async-rl": "workflow_rl, `--async-rl`",
 }
-OURS = ("sync", "async", "async-rl")
-TITLES = {
-    "published": "csle-cyborg as published",
-    "cyborg": "the same, sped up by this package",
-    "compiled": "this package's compiled simulator",
-}
+APART = ("ceiling", "sync", "async", "async-rl")
+"""Who is no peer."""
+SIMULATORS = ("published", "cyborg", "compiled")
+TARGET = "-60"
 GAINS = {
     (
         "cyborg",
@@ -49,7 +48,7 @@ GAINS = {
 """A sentence for each pair of simulators: this package trains on the first simulator, and the best
 of the others trains on the second."""
 HEADING = (
-    "| trained with | episodes/s | of random play | start, s | memory, MB | s to -60 | s to -30 |\n"
+    "| trained with | `published` | `cyborg` | `compiled` | s, `cyborg` | s, `compiled` | MB |\n"
     "| --- | --- | --- | --- | --- | --- | --- |"
 )
 BETWEEN = re.compile(r"(?<=<!-- tables -->\n).*(?=<!-- end -->)", re.DOTALL)
@@ -66,38 +65,43 @@ def names_on(rows: Sequence[Row], simulator: str) -> list[str]:
     return [name for name in NAMES if of(rows, simulator, name)]
 
 
-def rate_shown(value: float) -> str:
-    return f"{value:.1f}" if value < 100 else f"{value:.0f}"
-
-
-def line(rows: Sequence[Row], simulator: str, name: str) -> str:
-    """Return a line of a table: medians, and the range of the rates."""
-    rounds, ceiling = of(rows, simulator, name), of(rows, simulator, "ceiling")
-    shares = [row["rate"] / ceiling[n]["rate"] for n, row in rounds.items() if n in ceiling]
-    first, *_ = rounds.values()
-    cells = [
-        NAMES[name],
-        spread([row["rate"] for row in rounds.values()], rate_shown),
-        f"{statistics.median(shares):.0%}" if shares else "",
-        seconds_shown(rounds, [row["start"] for row in rounds.values()]),
-        f"{statistics.median(row['megabytes'] for row in rounds.values()):,.0f}",
+def line(rows: Sequence[Row], name: str) -> str:
+    """Return a trainer's line: episodes/s by simulator, seconds to TARGET, memory; medians."""
+    found = {simulator: list(of(rows, simulator, name).values()) for simulator in SIMULATORS}
+    is_trained = name != "ceiling"
+    cells = [NAMES[name], *(rate_shown(found[simulator]) for simulator in SIMULATORS)]
+    cells += [
+        seconds_shown(found[simulator]) if is_trained else ""
+        for simulator in ("cyborg", "compiled")
     ]
-    for target in first["reached"]:
-        found = [row["reached"][target] for row in rounds.values()]
-        cells.append(seconds_shown(rounds, found))
+    cells.append(memory_shown(found["compiled"]) if is_trained else "")
     return f"| {' | '.join(cells)} |"
 
 
-def seconds_shown(rounds: Mapping[int, Row], found: Sequence[float | None]) -> str:
-    """Return the median, for which a round without (None) counts as the longest."""
-    middle = statistics.median_high([math.inf if seconds is None else seconds for seconds in found])
-    lasts = max(row["seconds"] for row in rounds.values())
+def rate_shown(rounds: Sequence[Row]) -> str:
+    if not rounds:
+        return ""
+    rate = statistics.median(row["rate"] for row in rounds)
+    return f"{rate:.1f}" if rate < 100 else f"{rate:.0f}"
+
+
+def memory_shown(rounds: Sequence[Row]) -> str:
+    return f"{statistics.median(row['megabytes'] for row in rounds):,.0f}" if rounds else ""
+
+
+def seconds_shown(rounds: Sequence[Row]) -> str:
+    """Return the median, for which a round that does not reach TARGET counts as the longest."""
+    if not rounds:
+        return ""
+    reached = [row["reached"][TARGET] for row in rounds]
+    middle = statistics.median_high([math.inf if s is None else s for s in reached])
+    lasts = max(row["seconds"] for row in rounds)
     return f"{middle:.0f}" if middle < math.inf else f">{lasts:.0f}"
 
 
 def gains(rows: Sequence[Row], name: str, simulator: str, over: str) -> list[float]:
     """Return by round this package's episodes/s over those of the best peer on `over`."""
-    peers = [of(rows, over, peer) for peer in names_on(rows, over) if peer not in OURS]
+    peers = [of(rows, over, peer) for peer in names_on(rows, over) if peer not in APART]
     return [
         row["rate"] / max(peer[n]["rate"] for peer in peers)
         for n, row in of(rows, simulator, name).items()
@@ -106,34 +110,21 @@ def gains(rows: Sequence[Row], name: str, simulator: str, over: str) -> list[flo
 
 
 def page_tables(told: Mapping[str, Any]) -> str:
-    """Return in Markdown what the rows were measured with, and a table for each simulator."""
+    """Return in Markdown what the rows were measured with, and the table."""
     rows = told["rows"]
     # The first is the library itself; the rows have the others.
-    versions = [
-        f"{NAMES[peer]} ({' '.join(next(iter(found.items())))})"
-        for peer, found in told["versions"].items()
-    ]
-    lines = [
-        "Interleaved rounds: medians, and from the least to the most.",
-        f"Versions: {'; '.join(versions)}.",
-    ]
+    versions = [" ".join(next(iter(found.items()))) for found in told["versions"].values()]
+    lines = [f"Versions: {', '.join(versions)}."]
+    for simulator, about in told["measured"].items():
+        lines.append(
+            f"`{simulator}`: {about['date']}, {about['cores']} cores of {about['processor']}, "
+            f"Python {about['python']}."
+        )
     for (simulator, over), words in GAINS.items():
         if found := gains(rows, "async", simulator, over):
             lines.append(words.format(gain=spread(found)))
-    for simulator, title in TITLES.items():
-        names = names_on(rows, simulator)
-        if names:
-            ceiling = [row["rate"] for row in of(rows, simulator, "ceiling").values()]
-            title_line = f"**On {title}** (`{simulator}`)"
-            if ceiling:
-                title_line += f": playing at random {spread(ceiling, rate_shown)} episodes/s"
-            about = told["measured"][simulator]
-            lines.append(
-                f"{title_line}; {about['date']}, {about['cores']} cores of {about['processor']}, "
-                f"Python {about['python']}"
-            )
-            body = [HEADING, *(line(rows, simulator, name) for name in names)]
-            lines.append("\n".join(body))
+    names = [name for name in NAMES if any(row["name"] == name for row in rows)]
+    lines.append("\n".join([HEADING, *(line(rows, name) for name in names)]))
     return "\n\n".join(lines) + "\n"
 
 

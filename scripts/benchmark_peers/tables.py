@@ -115,11 +115,11 @@ def page_tables(told: Mapping[str, Any]) -> str:
     # The first is the library itself; the rows have the others.
     versions = [" ".join(next(iter(found.items()))) for found in told["versions"].values()]
     lines = [f"Versions: {', '.join(versions)}."]
+    measured: dict[str, list[str]] = {}
     for simulator, about in told["measured"].items():
-        lines.append(
-            f"`{simulator}`: {about['date']}, {about['cores']} cores of {about['processor']}, "
-            f"Python {about['python']}."
-        )
+        where = f"{about['cores']} cores of {about['processor']}, Python {about['python']}"
+        measured.setdefault(f"{about['date']}, {where}", []).append(f"`{simulator}`")
+    lines += [f"{', '.join(simulators)}: {where}." for where, simulators in measured.items()]
     for (simulator, over), words in GAINS.items():
         if found := gains(rows, "async", simulator, over):
             lines.append(words.format(gain=spread(found)))

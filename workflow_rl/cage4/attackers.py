@@ -1,8 +1,8 @@
 """Attackers of CAGE-4 that are written in Python, and play Red in both simulators.
 
-An attacker is an object with two methods, see `RedProgram`. It plays the six red agents of an
-episode: `act` is called for each agent that has a session and is not busy, in the order of their
-numbers.
+An attacker is an object with the two methods of `RedProgram`. It plays the six red agents of an
+episode. In each step, `act` is called for every agent that has a session and is not busy, in the
+order of the agents' numbers.
 
     class Patient:
         def begin(self, random):
@@ -31,28 +31,31 @@ from workflow_rl.cage4.red.red_api import RED_CHOICES, RED_HOSTS, RED_TEAM
 from workflow_rl.cage4.scenario.scenario4 import FALSE, HOST_NAMES, TRUE
 
 ACTION_NAMES = tuple(tuple(map(str, choices)) for choices in RED_CHOICES)
-"""The names of each agent's actions, by index: "Sleep", "DiscoverRemoteSystems ZONE", or a kind and
-a host, such as "Impact operational_zone_a_subnet_server_host_0"."""
+"""Each agent's action names, by index. A name is "Sleep", "DiscoverRemoteSystems ZONE", or a kind
+and a host, such as "Impact operational_zone_a_subnet_server_host_0"."""
 HOSTS = tuple(tuple(HOST_NAMES[host] for host in hosts) for hosts in RED_HOSTS)
 """The names of the hosts that each agent can learn of."""
-_PLACES = tuple({host: place for place, host in enumerate(hosts)} for hosts in HOSTS)
 
 
 class AgentSees:
-    """What one red agent has observed up to now, and what it may do. It is valid until Red acts.
+    """What one red agent has observed up to now, and what it may do.
 
-    agent: the number of the agent, 0 to 5: `red_agent_0` begins in the contractor's network, and
-        the others come in by mails or by earlier agents.
+    The object is valid until Red acts.
+
+    agent: the agent's number, 0 to 5. Agent 0 begins in the contractor's network. The other agents
+        enter through mails, or through hosts that an earlier agent took.
     step: how many steps of the episode have been played.
-    obs: uint8, what CybORG has shown this agent, as `workflow_rl/CAGE4-red-v0` encodes it.
-    mask: bool `[A]`, the actions whose targets this agent knows. The others fail.
+    obs: uint8 vector, this agent's observation in `workflow_rl/CAGE4-red-v0`.
+    mask: bool `[A]`, true for each action whose target this agent knows. Other actions fail.
     """
 
     def __init__(self, agent: int, step: int, row: NDArray[np.uint8]) -> None:
-        self.agent, self.step = agent, step
-        first, choice = red_api.FIRST_RED_OBS[agent], red_api.FIRST_RED_CHOICE[agent]
+        self.agent = agent
+        self.step = step
+        first = red_api.FIRST_RED_OBS[agent]
         self.obs = row[first : first + red_api.RED_OBS_SIZES[agent]]
-        self.mask = row[choice : choice + red_api.N_RED_CHOICES[agent]].view(np.bool_)
+        first_choice = red_api.FIRST_RED_CHOICE[agent]
+        self.mask = row[first_choice : first_choice + red_api.N_RED_CHOICES[agent]].view(np.bool_)
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -61,18 +64,19 @@ class AgentSees:
 
     @property
     def possible(self) -> list[str]:
-        """The names of the actions in the mask, in the order of `action_names`. The first is
-        Sleep."""
+        """The names of the actions that the mask allows, by index. The first name is Sleep."""
         names = ACTION_NAMES[self.agent]
-        return [names[index] for index in self.mask.nonzero()[0].tolist()]
+        return [names[index] for index in np.flatnonzero(self.mask).tolist()]
 
     def can(self, action: str) -> bool:
-        """Return whether the action of this name is in the mask."""
+        """Return whether the mask allows the action of this name."""
         return bool(self.mask[indices_of(self.action_names)[action]])
 
     @property
     def success(self) -> bool | None:
-        """Whether this agent's last action succeeded; None if that is unknown, or still open."""
+        """Whether this agent's last action succeeded. None: the action is in progress, or CybORG
+        does not tell its outcome."""
+        # The outcomes are numbered from 1.
         outcome = 1 + int(self.obs[red_api.SUCCESS : red_api.KIND].argmax())
         return {TRUE: True, FALSE: False}.get(outcome)
 
@@ -93,28 +97,29 @@ class AgentSees:
 
     @property
     def roots(self) -> list[str]:
-        """The hosts on which this agent has a session of root's."""
+        """The hosts on which this agent has a session with root's rights."""
         return self._hosts_with(red_api.ROOT)
 
     def ports(self, host: str) -> list[int]:
-        """Return the open ports that a scan of this agent's has found on a host."""
-        is_open = self._features[red_api.PORT : red_api.STATE, _PLACES[self.agent][host]]
-        return [red_api.PORTS[place] for place in is_open.nonzero()[0].tolist()]
+        """Return the open ports that this agent's scans have found on a host."""
+        index = HOSTS[self.agent].index(host)
+        is_open = self._features[red_api.PORT : red_api.STATE, index]
+        return [red_api.PORTS[i] for i in np.flatnonzero(is_open).tolist()]
 
     @property
     def _features(self) -> NDArray[np.uint8]:
-        facts = red_api.N_FACTS[self.agent]
-        return self.obs[facts:].reshape(red_api.N_FEATURES, red_api.N_HOSTS_OF[self.agent])
+        n_facts = red_api.N_FACTS[self.agent]
+        return self.obs[n_facts:].reshape(red_api.N_FEATURES, red_api.N_HOSTS_OF[self.agent])
 
     def _hosts_with(self, feature: int) -> list[str]:
         hosts = HOSTS[self.agent]
-        return [hosts[place] for place in self._features[feature].nonzero()[0].tolist()]
+        return [hosts[i] for i in np.flatnonzero(self._features[feature]).tolist()]
 
 
 class PythonReds:
     """An attacker that plays the red team in many envs, with the methods of a `TeamPolicy`.
 
-    A worker gets the attacker's name, and finds its class there.
+    A worker process receives the attacker's name alone, and imports the class itself.
     """
 
     def __init__(self, attacker: Attacker) -> None:
@@ -133,8 +138,8 @@ class PythonReds:
     def act(
         self, rows: NDArray[np.uint8], envs: Sequence[int] = (0,)
     ) -> tuple[NDArray[np.int64], None]:
-        """Return the choices `[M, 6]` of the agents in M envs. An agent that does not decide
-        sleeps. rows: see `red_api.red_layout`. Raises AttackerError."""
+        """Return the choices `[M, 6]` of the agents in M envs. An agent that is busy, or has no
+        session, sleeps. rows: see `red_api.red_layout`. Raises AttackerError."""
         choices = np.zeros((len(envs), len(RED_TEAM)), np.int64)
         status = rows[:, red_api.FIRST_STATUS : red_api.FIRST_STATUS + len(RED_TEAM)]
         for i, agent in np.argwhere(status == ACTS).tolist():
@@ -152,10 +157,7 @@ class PythonReds:
 
 
 def red_program(attacker: Attacker) -> Any:
-    """Return the class or object of an attacker's name, whose module is imported.
-
-    Raises AttackerError.
-    """
+    """Import the attacker's module, and return the class or object there. Raises AttackerError."""
     needs_cyborg = f"{attacker.name} acts as CybORG's agents do: choose the simulator cyborg"
     try:
         red = attacker.found()

@@ -13,12 +13,7 @@ from workflow_rl.cage4.agent.trained_teams import RELEASED
 from workflow_rl.cage4.cyborg.checkout import VARIABLE
 from workflow_rl.cage4.env.presets import CHAMPION, N_CANDIDATES, QUICK, ROBUST
 from workflow_rl.cage4.scenario.scenario4 import ENV_ID, MAX_STEPS, RED_AGENTS, RED_ENV_ID, Scenario
-from workflow_rl.environments.challenge import (
-    Export,
-    Replays,
-    Scoring,
-    Side,
-)
+from workflow_rl.environments.challenge import Export, Replays, Scoring, Side
 from workflow_rl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -42,7 +37,8 @@ class Cage4Guest(CageGuest):
     measured: ClassVar = {"compiled": {"simulator": "compiled"}}
     champion: ClassVar = ChampionBudget(CHAMPION["total_episodes"], selection=1000, score=100)
     released: ClassVar = RELEASED
-    has_verdicts: ClassVar = False  # A training episode has a reward more than the scores count.
+    # A training episode has one more reward than the challenge's scores count.
+    has_verdicts: ClassVar = False
 
     def arguments(self) -> type[Settings]:
         from workflow_rl.cage4.env.arguments import Cage4Arguments

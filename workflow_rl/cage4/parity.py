@@ -1,8 +1,4 @@
-"""What CAGE-4 brings to a comparison of two of its simulators: see `cage.comparison`.
-
-What all agents do in the next step, as `Players.choose` returns it: the five blue agents' actions
-and messages, and what `RedSideSimulator.choose` takes if Red chooses from outside.
-"""
+"""What CAGE-4 brings to a comparison of two of its simulators: see `cage.comparison`."""
 
 from __future__ import annotations
 
@@ -32,26 +28,21 @@ from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.red.roster import OneTeam, load_reds
 from workflow_rl.cage4.red.scripted import RED_TEAMS, Chosen, RandomReds
-from workflow_rl.cage4.scenario.scenario4 import (
-    AGENTS,
-    CHALLENGE,
-    FROM_OUTSIDE,
-    MAX_STEPS,
-    N_MESSAGE_BITS,
-    RED_AGENTS,
-    Scenario,
-)
+from workflow_rl.cage4.scenario import scenario4
 from workflow_rl.cage4.scenario.simulator_protocol import RedSideSimulator, Simulator
 from workflow_rl.output_files import appending
 
 AllChosen: TypeAlias = tuple[list[int], NDArray[np.bool_] | None, Chosen | None]
+"""What all agents do in one step: the actions and messages of the five blue agents, and the
+arguments of `RedSideSimulator.choose`, or None if a class of CybORG plays Red."""
 
 
 class TeamAndReds:
-    """The `comparison.Players`. reds: None if a class of CybORG's plays Red."""
+    """The `comparison.Players`. reds: None if a class of CybORG plays Red."""
 
     def __init__(self, team: SingleTeam, reds: RandomReds | OneTeam | None) -> None:
-        self._team, self._reds = team, reds
+        self._team = team
+        self._reds = reds
 
     def reset(self, episode: ComparedEpisode, first: SimulatorSide) -> None:
         self._team.reset(first.simulator.masks, episode.seed)
@@ -69,7 +60,8 @@ class TeamAndReds:
 class SimulatorSide:
     """A simulator, as a `comparison.ComparedSimulator`.
 
-    from_outside: whether it is a RedSideSimulator, of which is compared what red agents see.
+    from_outside: whether the simulator is a RedSideSimulator. If so, what the red agents see is
+        compared too.
     """
 
     def __init__(self, simulator: Any, from_outside: bool = False) -> None:
@@ -81,28 +73,28 @@ class SimulatorSide:
         self._results: dict[str, Any] = {}
 
     def step(self, chosen: AllChosen) -> None:
-        actions, messages, of_reds = chosen
-        if self._red_side is not None and of_reds is not None:
-            self._red_side.choose(*of_reds)
+        actions, messages, red_choices = chosen
+        if self._red_side is not None and red_choices is not None:
+            self._red_side.choose(*red_choices)
         result = self.simulator.step(actions, messages)
         self.observations = result.observations
         self._results = result._asdict() | {"busy_steps": self.simulator.busy_steps}
-        del self._results["observations"]  # They are named by agent.
+        del self._results["observations"]  # `shown` lists them by agent.
 
     def shown(self) -> dict[str, Any]:
         facts = dict(self._results)
-        for agent, vector in zip(AGENTS, self.observations, strict=True):
+        for agent, vector in zip(scenario4.AGENTS, self.observations, strict=True):
             facts[f"dtype of {agent}"] = vector.dtype.name
-            facts[f"observation of {agent}"] = vector[:-N_MESSAGE_BITS]
-            facts[f"messages to {agent}"] = vector[-N_MESSAGE_BITS:]
-        for agent, mask in zip(AGENTS, self.simulator.masks, strict=True):
+            facts[f"observation of {agent}"] = vector[: -scenario4.N_MESSAGE_BITS]
+            facts[f"messages to {agent}"] = vector[-scenario4.N_MESSAGE_BITS :]
+        for agent, mask in zip(scenario4.AGENTS, self.simulator.masks, strict=True):
             facts[f"mask of {agent}"] = mask
         facts["phase"] = self.simulator.phase
         facts["generator"] = self.simulator.generator_state()
         if self._red_side is not None:
             facts["red row"] = self._red_side.red_row()
             facts["red sessions"] = repr(self._red_side.red_sessions())
-        for agent, shown in zip(AGENTS, self.simulator.raw_observations(), strict=True):
+        for agent, shown in zip(scenario4.AGENTS, self.simulator.raw_observations(), strict=True):
             facts[f"raw observation of {agent}"] = shown
         return facts
 
@@ -114,37 +106,37 @@ class SimulatorSide:
 class Cage4Comparison:
     """See `comparison.ComparedChallenge`.
 
-    names: of the simulators, of SIMULATORS or PUBLISHED. max_steps: the longest
-    episode. scenario: of all episodes.
+    names: the two simulators, each one of SIMULATORS or PUBLISHED.
+    max_steps: length of the longest episode.
+    scenario: the scenario of all episodes.
 
-    The red agent of an episode is a class of CybORG, or what chooses from outside: one of
-    `RED_TEAMS`, or a trained red team's path.
+    An episode's red agent is a class of CybORG, one of `RED_TEAMS`, or the path of a trained red
+    team. The last two choose from outside of the simulator.
     """
 
     names: tuple[str, str]
-    max_steps: int = MAX_STEPS
-    scenario: Scenario = CHALLENGE
+    max_steps: int = scenario4.MAX_STEPS
+    scenario: scenario4.Scenario = scenario4.CHALLENGE
 
     def simulators(self, red_agent: str) -> tuple[SimulatorSide, SimulatorSide]:
-        from_outside = red_agent not in RED_AGENTS
-        red_class = FROM_OUTSIDE if from_outside else red_agent
+        from_outside = red_agent not in scenario4.RED_AGENTS
+        red_class = scenario4.FROM_OUTSIDE if from_outside else red_agent
         first, second = (
-            SimulatorSide(
-                make_simulator(name, red_class, self.max_steps, self.scenario), from_outside
-            )
-            for name in self.names
+            make_simulator(name, red_class, self.max_steps, self.scenario) for name in self.names
         )
-        return first, second
+        return SimulatorSide(first, from_outside), SimulatorSide(second, from_outside)
 
     def players(self, episode: ComparedEpisode) -> TeamAndReds:
-        is_class = episode.red_agent in RED_AGENTS
+        is_class = episode.red_agent in scenario4.RED_AGENTS
         reds = None if is_class else _reds_outside(episode.red_agent)
         return TeamAndReds(make_scripted_team(episode.blue), reds)
 
     def described(
-        self, difference: Difference, first: ComparedSimulator, second: ComparedSimulator
+        self,
+        difference: Difference,
+        first: ComparedSimulator,
+        second: ComparedSimulator,
     ) -> str:
-        """Return what differs first, down to the element."""
         (blue, red, seed, _), step, what = difference
         name, pair = next(iter(what.items()))
         path, value, other = first_element(name, *pair)
@@ -160,9 +152,10 @@ def _reds_outside(name: str) -> RandomReds | OneTeam:
 
 
 def first_element(name: str, value: Any, other: Any) -> tuple[str, Any, Any]:
-    """Return where two values that differ do so first: the path, and what each has there.
+    """Return the path of the first element that differs, and the two elements.
 
-    name: begins the path. value, other: vectors, or plain values. The order of keys counts.
+    name: the beginning of the path.
+    value, other: two values that differ: vectors, or plain values. The order of keys counts.
     """
     if isinstance(value, np.ndarray):
         if np.shape(value) != np.shape(other) or value.ndim != 1:
@@ -170,7 +163,8 @@ def first_element(name: str, value: Any, other: Any) -> tuple[str, Any, Any]:
         index = int(np.flatnonzero(value != other)[0])
         return f"{name}[{index}]", value[index].item(), other[index].item()
     if isinstance(value, dict) and isinstance(other, dict):
-        value, other = (list(map(list, shown.items())) for shown in (value, other))
+        value = [list(item) for item in value.items()]
+        other = [list(item) for item in other.items()]
     if not (isinstance(value, list) and isinstance(other, list)):
         return name, value, other
     for i, (part, other_part) in enumerate(zip(value, other, strict=False)):
@@ -188,12 +182,12 @@ def recorded_comparisons(
     state_every: int = 10,
     n_workers: int = 1,
 ) -> Iterator[Comparison]:
-    """Compare many episodes, and go on where an earlier call stopped.
+    """Compare many episodes, and continue where an earlier call stopped.
 
     Args:
-        record: a file of lines to which each result is added. Its episodes are not played again,
-            if they were compared as this call asks, by the same code of this room.
-        state_every: steps from one comparison of the whole states to the next one.
+        record: a file to which each result is appended as a line. An episode of the file is not
+            played again if the arguments and the code of `cage4` were those of this call.
+        state_every: number of steps between comparisons of the whole states.
         n_workers: processes.
 
     Yields:
@@ -208,14 +202,14 @@ def recorded_comparisons(
             yield known[episode]
         else:
             missing.append(WorkShare((episode,), state_every))
-    for (comparison,) in comparisons(challenge, missing, n_workers):
+    for (result,) in comparisons(challenge, missing, n_workers):
         with appending(record) as file:
-            file.write(json.dumps({**asked, "comparison": comparison}) + "\n")
-        yield comparison
+            file.write(json.dumps({**asked, "comparison": result}) + "\n")
+        yield result
 
 
 def _code_digest() -> str:
-    """Return a digest of this room's code: a result counts for the code that was compared."""
+    """Return a digest of the code of `cage4`. A recorded result counts for equal code alone."""
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
@@ -230,7 +224,7 @@ def _recorded(record: Path, asked: dict[str, Any]) -> dict[ComparedEpisode, Comp
         try:
             entry = json.loads(line)
         except json.JSONDecodeError:
-            continue  # The last line of a run that was killed.
+            continue  # A command that is killed may leave a line that is cut off.
         if all(entry.get(name) == value for name, value in asked.items()):
             names, steps, difference, error, seconds = entry["comparison"]
             episode = ComparedEpisode(*names)
@@ -239,7 +233,6 @@ def _recorded(record: Path, asked: dict[str, Any]) -> dict[ComparedEpisode, Comp
 
 
 def summary(results: Sequence[Comparison], names: tuple[str, str]) -> list[str]:
-    """Return lines that say what was compared, the differences and the speeds."""
     steps = sum(result.steps for result in results)
     differences = [result.difference for result in results if result.difference]
     seconds = [sum(result.seconds[i] for result in results) for i in range(2)]

@@ -1,7 +1,7 @@
-"""What blue agents know of their hosts, from all that their raw observations told.
+"""What blue agents know of their hosts from all their raw observations of an episode.
 
-Each agent's knowledge needs its own observations alone, and no messages. NumPy is enough, and
-submissions contain a copy.
+An agent's knowledge comes from its own observations, and never from messages. This module needs
+NumPy alone, because submissions contain a copy.
 """
 
 from __future__ import annotations
@@ -18,44 +18,50 @@ from workflow_rl.cage4.scenario.scenario4 import IN_PROGRESS
 Bits: TypeAlias = NDArray[np.bool_]
 Joint: TypeAlias = NDArray[np.int64]
 
-N_AGENTS, N_OWN_ZONES, N_PLACES = (
-    len(scenario4.AGENTS),
-    len(scenario4.OWN_ZONES),
-    scenario4.HOSTS_OF_A_ZONE,
-)
+N_AGENTS = len(scenario4.AGENTS)
+N_OWN_ZONES = len(scenario4.OWN_ZONES)
+N_PLACES = scenario4.HOSTS_OF_A_ZONE
 OWNERS = np.array([owner for owner, _ in scenario4.OWN_ZONES])
-"""The agents of the own zones `[7]`."""
+"""The index of the agent that defends each own zone, `[7]`."""
 IS_USER = np.arange(N_PLACES) >= scenario4.N_SERVERS
 NEVER = -(10**6)
+"""Stands in place of a step if an event has not happened."""
+# The order is that of ON_HOSTS.
 ANALYSE, REMOVE, RESTORE, DECOY = range(1, 5)
 FIRST = np.stack(
     [np.full(N_AGENTS, -1), *(scenario4.FIRST_OF_KIND[kind] for kind in scenario4.ON_HOSTS)]
 )
-"""By kind of action on hosts: each agent's first action. Kind 0 is none."""
+"""`[5, 5]`, by kind and agent: the index of the agent's first action of that kind. Kind 0 stands
+for no action on a host, and its entries are -1."""
 _PLACE_OF = np.full(STRANGER + 1, -1)
 _PLACE_OF[NUMBERS] = np.arange(NUMBERS.size).reshape(NUMBERS.shape)
+"""By a host's number: the host's index among the 7 * 16 hosts of own zones, or -1."""
 
 
 class Belief:
-    """The knowledge of all agents in N envs, per own zone and host. It is told every step.
+    """The knowledge of all agents in N envs. The caller passes every step to `update`.
 
-    Attributes, all of the last Restore of a host or the beginning on:
+    If no shape is given, an attribute is `[N, 7, 16]`, with an entry for each host of an own zone.
+    A Restore of a host resets the host's entries. A step is NEVER if nothing of the kind happened.
+
+    Attributes:
         step: int `[N]`, how many steps were read.
-        exists: bool `[N, 7, 16]`, constant in an episode.
-        shell: red has a shell that no Remove has ended.
-        had_shell: red had one.
-        root: the last Analyse found `escalate.sh`, which only red's root leaves.
-        source: attacks came from the host.
-        n_taken: int, hosts that were taken from it.
-        decoys: int, decoys that were deployed.
-        removed: a Remove ended since the last Analyse.
-        analysed, attacked, suspected, restored: int, the step of the last Analyse, of the last
-            shell, of the first attack from the host, and of the last Restore, or NEVER.
-        scanned: int, the step in which red last scanned the host.
-        n_restores: int `[N, 5]`, Restores that the agent began.
-        last_seen: int `[N, 5]`, the step in which the agent last saw red act, or NEVER.
-        news: int `[N, 5]`, the step in which the agent last learned of a shell, root or an attack
-            from a host of its own, or NEVER.
+        exists: bool, whether the host is in this episode's network.
+        shell: bool, whether red has a shell that no Remove has ended.
+        had_shell: bool, whether red has had a shell.
+        root: bool, whether the last Analyse found `escalate.sh`, which only red's root leaves.
+        source: bool, whether red attacked from this host.
+        n_taken: int, how many hosts red took from this host.
+        decoys: int, how many decoys were deployed.
+        removed: bool, whether a Remove ended since the last Analyse.
+        analysed, restored: int, the step of the last Analyse and Restore. Both begin at 0.
+        attacked: int, the last step in which the host showed a shell.
+        suspected: int, the step of the first attack from this host.
+        scanned: int, the last step in which red scanned this host.
+        n_restores: int `[N, 5]`, how many Restores the agent began.
+        last_seen: int `[N, 5]`, the last step in which the agent saw red act.
+        news: int `[N, 5]`, the last step in which the agent learned of a shell, of root, or of an
+            attack from one of its hosts.
     """
 
     def __init__(self, n_envs: int) -> None:
@@ -86,7 +92,7 @@ class Belief:
         self._read(np.arange(len(self.step))[envs], raw)
 
     def begin_actions(self, envs: Any, taken: Joint) -> None:
-        """Note the actions `[M, 5]` that free agents begin. Those on no host change nothing."""
+        """Note the actions `[M, 5]` that free agents begin. Only actions on hosts matter."""
         for kind in (ANALYSE, REMOVE, RESTORE, DECOY):
             place = taken - FIRST[kind]
             rows, agents = np.nonzero(
@@ -107,7 +113,7 @@ class Belief:
         self._read(which, raw)
 
     def _finish(self, envs: Joint, is_free: Bits) -> None:
-        """Note what the actions that took effect in the last step ended."""
+        """Update the hosts whose Remove or Restore took effect in the last step."""
         kinds = np.where(is_free, self._kind[envs], 0)
         for kind in (REMOVE, RESTORE):
             rows, agents = np.nonzero(kinds == kind)
@@ -169,5 +175,5 @@ class Belief:
         return pressing
 
     def suspects(self, envs: Any) -> Bits:
-        """Return the hosts `[M, 7, 16]` on which red surely is, or attacks come from."""
+        """Return which hosts `[M, 7, 16]` have a shell or red's root, or were used to attack."""
         return (self.shell[envs] | self.root[envs] | self.source[envs]) & self.exists[envs]

@@ -1,4 +1,4 @@
-"""What a blue team is: it plays in N envs at once, and one episode is a batch of one.
+"""The interface of a blue team, which plays in N envs at once.
 
 This module needs NumPy alone, because submissions contain a copy.
 """
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 class BlueSees(NamedTuple):
     """What a team sees of M envs after a step or a reset.
 
-    obs: int8 [M, 578], those of the five agents one after the other. raw: `RAW` [M], or [0] if the
-    team does not read it. busy: the coming steps [M, 5] in which an agent's action goes on.
+    obs: int8 [M, 578], the observations of the five agents, joined.
+    raw: `RAW` [M], or [0] if the team reads no raw record.
+    busy: int [M, 5], for how many more steps each agent is busy.
     """
 
     obs: NDArray[np.int8]
@@ -30,7 +31,6 @@ class BlueSees(NamedTuple):
     busy: Joint
 
     def of(self, rows: NDArray[np.int64]) -> BlueSees:
-        """Return what is seen of some of these envs."""
         raw = self.raw[rows] if len(self.raw) else self.raw
         return BlueSees(self.obs[rows], raw, self.busy[rows])
 
@@ -38,7 +38,7 @@ class BlueSees(NamedTuple):
 class BlueTeam(Protocol):
     """Five blue agents, in envs that are numbered from 0.
 
-    reads_raw: whether the team reads `BlueSees.raw`. Then it reads the messages alone of
+    reads_raw: whether the team reads `BlueSees.raw`. If so, it reads only the messages in
     `BlueSees.obs`.
     """
 
@@ -46,7 +46,7 @@ class BlueTeam(Protocol):
     def reads_raw(self) -> bool: ...
 
     def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: BlueSees) -> None:
-        """Begin episodes in M envs. seeds: of the team's own draws. masks: [M, 570]."""
+        """Begin episodes in M envs. seeds: they decide the team's draws. masks: [M, 570]."""
 
     def act(self, envs: Sequence[int]) -> tuple[Joint, Bits | None]:
         """Return actions [M, 5], and messages [M, 5, 8] or None."""
@@ -59,11 +59,11 @@ class BlueTeam(Protocol):
 
 
 TeamMaker: TypeAlias = Callable[[int], BlueTeam]
-"""Makes a team for so many envs. Workers get it pickled."""
+"""Makes a team for a number of envs. Workers receive a pickled copy."""
 
 
 class SingleTeam:
-    """A team that plays one episode at a time. team: of one env."""
+    """A team that plays one episode at a time. team: a team made for one env."""
 
     def __init__(self, team: BlueTeam) -> None:
         self._team = team
@@ -72,7 +72,7 @@ class SingleTeam:
         self._taken: Joint = np.array([SLEEP_ACTIONS])
 
     def reset(self, masks: Sequence[Bits], seed: int) -> None:
-        """Begin an episode. masks: as `Simulator.masks`. seed: of the team's own draws."""
+        """Begin an episode. masks: as `Simulator.masks`. seed: it decides the team's draws."""
         self._beginning = seed, np.concatenate(masks)[None]
 
     def act(
@@ -83,9 +83,9 @@ class SingleTeam:
     ) -> tuple[list[int], Bits | None]:
         """Return five actions, and messages `[5, 8]` or None, as `Simulator.step` takes them.
 
-        observations: the five vectors of the last step, or of the reset. look: returns the raw
-            observations of the same step; see `Simulator.raw_arrays`. busy: the coming steps `[5]`
-            in which an agent's action goes on.
+        observations: the five vectors of the last step, or of the reset.
+        look: returns `Simulator.raw_arrays` of that step.
+        busy: `[5]`, for how many more steps each agent is busy.
         """
         obs = np.concatenate(observations)[None].astype(np.int8)
         raw = look() if self.reads_raw else np.zeros(0)
@@ -102,5 +102,5 @@ class SingleTeam:
     def act_in(
         self, simulator: Simulator, observations: Sequence[NDArray[np.int64]]
     ) -> tuple[list[int], Bits | None]:
-        """As `act`, on what a simulator shows. observations: what its last step, or reset, gave."""
+        """Call `act` with what a simulator shows. observations: from its last step or reset."""
         return self.act(observations, simulator.raw_arrays, simulator.busy_steps)

@@ -1,11 +1,12 @@
-"""What a team does against a red that hides: a gate, the chance of hidden sessions, and a rule.
+"""How a team plays against a red that hides: a gate, the chance of hidden sessions, and a rule.
 
-A mail opens a session for red without a trace, and an Impact shows nothing either. Red needs no
-more to cost blue up to 10 in every second step. The challenge's red agent shows itself: it exploits
-hosts all the time. So a gate is open while the team sees hardly an exploit. The agents then restore
-hosts by the chance that red hides there, and probe with decoys. A new process has a PID of 1 to 9
-above the highest on its host, so the PIDs of two decoys tell how likely a process of red's came
-between. This module needs NumPy alone, because submissions contain a copy.
+A mail opens a session for red, and leaves no trace. An Impact leaves no trace either. With these
+two, red can cost blue up to 10 in every second step. The challenge's red agent does not hide,
+because it exploits hosts all the time. So the gate is open while the team sees few exploits. The
+agents then restore hosts by the chance that red hides there, and probe hosts with decoys. The PID
+of a new process is 1 to 9 above the highest PID of its host. So the PIDs of two decoys tell how
+likely red started a process between them. This module needs NumPy alone, because submissions
+contain a copy.
 """
 
 from __future__ import annotations
@@ -31,21 +32,19 @@ from workflow_rl.cage4.scenario import scenario4
 from workflow_rl.cage4.scenario.scenario4 import IMPACT_COST, MESSAGE_BITS, OBS_SIZES
 
 SPAN = 100
-"""From step SPAN on, the gate is open while the team has seen fewer than one exploit in SPAN steps,
-on average over the episode, or none in the last SPAN steps. Of the challenge's red agent it sees
-about ten."""
+"""The gate opens in step SPAN at the earliest. It is open while the episode has shown fewer than
+one exploit in SPAN steps on average, or while the last SPAN steps showed none. The challenge's red
+agent shows about ten in SPAN steps."""
 MOST_APART = 9
-"""How much the PID of a new process can be above the highest one of its host."""
+"""How much the PID of a new process can be above the highest PID of its host."""
 LAST = 8
-"""A Restore does not pay in the last steps."""
+"""The number of last steps in which a Restore does not pay."""
 MAILS = 1 / 300
-"""How often a mail opens a session on a user's host, in a step."""
-
-
+"""The chance that a mail opens a session on a user's host in one step."""
+# A host is restored if the chance of a hidden session exceeds one of these limits. HIGH, MIDDLE and
+# LOW are for zones in which an Impact costs 10, 3 or less. OF_SEVERAL is for the agent of three
+# zones, where mails come faster than it restores.
 HIGH, MIDDLE, LOW, OF_SEVERAL = 0.03, 0.05, 0.1, 0.3
-"""A host is restored from this chance of a hidden session on: where an Impact in the host's zone
-costs 10, 3, or less; and where the agent has three zones, in which mails come faster than the agent
-restores."""
 _ZONES = np.array(
     [scenario4.ZONES.index(scenario4.AGENT_ZONES[agent][i]) for agent, i in scenario4.OWN_ZONES]
 )
@@ -53,25 +52,26 @@ PRICE = -np.array(scenario4.REWARDS)[:, _ZONES, IMPACT_COST].astype(np.float64)
 """What an Impact costs, by phase and own zone `[3, 7]`."""
 _OF_ONE = (scenario4.N_ZONES_OF_AGENT == 1)[OWNERS][:, None]
 _HEARD_IN = scenario4.FIRST_OBS + np.array(OBS_SIZES) - (N_AGENTS - 1) * MESSAGE_BITS
-# Agent 1 hears agent 0 first, and agent 0 hears the others in order.
+# The first message that agent 1 reads is agent 0's. Agent 0 reads those of agents 1 to 4 in order.
 _BIT_IN = np.array([_HEARD_IN[1], *(_HEARD_IN[0] + MESSAGE_BITS * np.arange(N_AGENTS - 1))])
-"""Where an observation of the team has the first bit of each agent's message `[5]`."""
+"""The index in a row of observations of the first bit of each agent's message, `[5]`."""
 _GAPS = np.arange(2 * MOST_APART + 1)
 _ALONE = np.where((_GAPS >= 1) & (_GAPS <= MOST_APART), 1 / MOST_APART, 0)
 _BEHIND_ANOTHER = np.maximum(0, MOST_APART - np.abs(_GAPS - MOST_APART - 1)) / MOST_APART**2
-"""How likely a decoy's PID is so much above that of the decoy before it, by the difference: if no
-process came between, and if one did."""
+# The likelihood of each gap between the PIDs of two successive decoys on a host: _ALONE if no
+# process started between them, _BEHIND_ANOTHER if one did.
 
 
 class Gate:
     """What the agents have told each other of exploits in N envs, and where red may hide.
 
-    is_open: bool `[N]`, whether red seems to hide. Every agent knows it from the messages of all.
-    chance: `[N, 7, 16]`, that a session hides on a host.
+    is_open: bool `[N]`, whether red seems to hide. Each agent computes this from all messages.
+    chance: `[N, 7, 16]`, the chance that a session hides on a host, up to its last decoy.
     """
 
     def __init__(self, belief: Belief) -> None:
-        self._belief, hosts = belief, belief.exists.shape
+        self._belief = belief
+        hosts = belief.exists.shape
         self.is_open = np.zeros(hosts[0], np.bool_)
         self.chance, self._since = np.zeros((2, *hosts))
         self._pid = np.zeros(hosts, np.int64)
@@ -80,7 +80,6 @@ class Gate:
         self._exploited = np.zeros((hosts[0], N_AGENTS), np.bool_)
 
     def begin(self, envs: Any) -> None:
-        """Begin episodes in M envs."""
         for numbers in (self.is_open, self.chance, self._since, self._pid):
             numbers[envs] = 0
         self._heard[envs] = self._n_heard[envs] = 0
@@ -89,7 +88,8 @@ class Gate:
     def see(self, envs: Any, obs: Any, raw: NDArray[Any]) -> None:
         """Read the messages, exploits and decoys of a step. obs: `[M, 578]`. raw: `RAW` `[M]`."""
         step = self._belief.step[envs]
-        # An agent that is not heard counts as one that sees an exploit.
+        # The bit says that the agent saw no exploit. A message that is missing has the bit 0, and
+        # counts as an exploit.
         self._heard[envs, step % SPAN] = (obs[:, _BIT_IN] <= 0).sum(axis=1)
         self._n_heard[envs] += self._heard[envs, step % SPAN]
         hides = (self._n_heard[envs] * SPAN < step) | ~self._heard[envs].any(axis=1)
@@ -104,13 +104,20 @@ class Gate:
         self._weigh(envs, is_held, raw["decoy_pid"][:, NUMBERS])
 
     def _weigh(self, envs: Any, is_held: Bits, shown: NDArray[Any]) -> None:
-        """Update the chances. is_held: `[M, 7, 16]`. shown: the PIDs of new decoys, or 0."""
+        """Update the chances.
+
+        is_held: bool `[M, 7, 16]`, whether red is known to be on the host, or to attack from it.
+        shown: `[M, 7, 16]`, the PID of a decoy that was deployed in this step, or 0.
+        """
         restored = self._belief.restored[envs] == self._belief.step[envs][:, None, None]
         mails = np.where(self._belief.exists[envs] & IS_USER, MAILS, 0.0)
         since = either(self._since[envs], mails)
-        pid, new = self._pid[envs], shown.astype(np.int64)
+        pid = self._pid[envs]
+        new = shown.astype(np.int64)
         gap = np.clip(new - pid, 0, 2 * MOST_APART)
-        with_one, alone = since * _BEHIND_ANOTHER[gap], (1 - since) * _ALONE[gap]
+        # Bayes' rule: how likely a process started since the last decoy, given the gap.
+        with_one = since * _BEHIND_ANOTHER[gap]
+        alone = (1 - since) * _ALONE[gap]
         found = np.divide(with_one, with_one + alone, out=np.ones_like(since), where=alone > 0)
         probed = new > 0
         found = np.where(probed & (pid > 0), found, since)
@@ -130,7 +137,7 @@ class Gate:
         return said
 
     def instead(self, envs: Any, taken: Joint) -> Joint:
-        """Return what the agents do `[M, 5]`, of which `taken` is what they do by themselves."""
+        """Return the agents' actions `[M, 5]`. While the gate is closed, they are `taken`."""
         is_open = self.is_open[envs] & (remaining(self._belief, envs) > LAST)
         if not is_open.any():
             return taken
@@ -142,13 +149,13 @@ class Gate:
         exists = self._belief.exists[envs]
         restores = exists & (chance > least) & (price > 0)
         worth = chance * price
-        # Who restores nothing probes where the chance is highest.
+        # An agent that has no host to restore deploys a decoy where the expected loss is highest.
         kinds = np.where(restores, RESTORE, np.where(exists & IS_USER, DECOY, 0))
         ruled = most_urgent(kinds, np.where(restores, 100 + worth, np.where(exists, worth, -1)))
         return np.where(is_open[:, None], ruled, taken)
 
 
 def either(one: Floats, other: Floats | NDArray[Any]) -> Floats:
-    """Return the chance that one or the other happened."""
+    """Return the chance that at least one of two independent events happened."""
     chance: Floats = 1 - (1 - one) * (1 - other)
     return chance

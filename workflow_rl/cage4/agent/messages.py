@@ -1,6 +1,6 @@
 """The messages that a trained team sends: none, alerts by a fixed protocol, or bits that it learns.
 
-The challenge carries eight bits from each agent to the other four. This module needs NumPy and
+In the challenge, each agent sends eight bits to the other four. This module needs NumPy and
 `agents` alone, because submissions contain a copy.
 """
 
@@ -15,7 +15,7 @@ from workflow_rl.cage4.scenario.scenario4 import AGENTS, MESSAGE_BITS, OWN_ZONES
 MESSAGES = ("none", "alerts", "learned")
 LEARNED_BITS = 2
 N_WORDS = 2**LEARNED_BITS
-"""The messages that an agent chooses from, if the agents learn what they send."""
+"""How many messages an agent can choose from if the agents learn what they send."""
 
 
 def alerts(suspected: NDArray[np.bool_]) -> NDArray[np.bool_]:

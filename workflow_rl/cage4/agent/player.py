@@ -1,4 +1,4 @@
-"""CAGE-4's teams by name, as `load_agent` returns them: they take PettingZoo's dictionaries."""
+"""A named team of CAGE-4, as `load_agent` returns it. It takes PettingZoo's dictionaries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _SILENCE = [np.zeros(size, np.int64) for size in OBS_SIZES]
 class TeamPlayer:
     """A team that plays one episode after another on `workflow_rl.cage4.parallel_env()`.
 
-    A team that knows more than the last step plays with `observation="raw"`. It sends no messages.
+    A team that reads raw observations needs the env's `observation="raw"`. The team's messages are
+    not sent.
     """
 
     agents = AGENTS
@@ -30,18 +31,19 @@ class TeamPlayer:
         self._seed: int | None = 0
 
     def reset(self, seed: int = 0) -> None:
-        """Begin an episode, whose random choices, if the team makes any, follow from `seed`."""
+        """Begin an episode. The team's random choices follow from `seed`."""
         self._seed = seed
 
     def act(self, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> dict[str, int]:
         """Return the five agents' actions for what `reset` or `step` of the environment returned.
 
-        observations: by agent, a dictionary if the team reads raw observations, otherwise int [92],
-        and [210] of agent 4. infos: by agent, with `busy_steps`; the first of an episode have
-        `action_mask`, [82], and [242] of agent 4.
+        observations: by agent. Each is a dictionary if the team reads raw observations. Otherwise
+            it is an int vector, [92] for agents 0 to 3 and [210] for agent 4.
+        infos: by agent, with `busy_steps`. The infos of a reset also need `action_mask`, [82] for
+            agents 0 to 3 and [242] for agent 4.
 
-        Raises ObservationError if an agent's observation is missing or of another kind or, at the
-        beginning of an episode, if its mask is missing.
+        Raises ObservationError if an observation or a mask is missing, or an observation is of
+        another kind.
         """
         is_first = self._seed is not None
         try:
@@ -53,7 +55,8 @@ class TeamPlayer:
             raise ObservationError(
                 f"{error} is missing: give act the observations and the infos of all five agents"
             ) from None
-        record, vectors = np.zeros(0), _SILENCE
+        record = np.zeros(0)
+        vectors = _SILENCE
         if self._team.reads_raw:
             record = self._record(shown, is_first)
         else:
@@ -73,8 +76,8 @@ class TeamPlayer:
 
 
 def _vectors(shown: list[Any]) -> list[NDArray[np.int64]]:
-    """Return the observations as vectors. The team joins them: a vector of another size would shift
-    what other agents read. Raises ObservationError."""
+    """Return the observations as vectors. Raises ObservationError for a vector of a wrong size. The
+    team joins the vectors, so a wrong size would shift what other agents read."""
     vectors = [np.asarray(vector) for vector in shown]
     for name, vector, size in zip(AGENTS, vectors, OBS_SIZES, strict=True):
         if vector.shape != (size,):

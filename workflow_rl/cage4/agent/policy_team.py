@@ -1,4 +1,4 @@
-"""A trained team, which plays from what the challenge shows five agents.
+"""A team whose trained policies play.
 
 This module needs NumPy and `agents` alone, because submissions contain a copy.
 """
@@ -17,7 +17,7 @@ from workflow_rl.cage4.agent.views import ViewRows
 
 
 class PolicyTeam:
-    """Policies behind `blue_team.BlueTeam`. A copy of `policy` plays.
+    """A `blue_team.BlueTeam` that plays with a copy of `policy`.
 
     observation, actions, messages: the arguments of the environment that the policies learned in.
     """

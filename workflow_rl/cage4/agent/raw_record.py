@@ -1,10 +1,10 @@
 """What the agents' raw observations tell of hosts, as arrays that a policy reads.
 
-A record `RAW` holds one step of one network. It covers the hosts in the blue agents' zones, and
-tells nothing that the dictionaries of `simulator_protocol.Simulator.raw_observations` do not tell.
+A record `RAW` holds one step of one network. It covers the hosts in the blue agents' zones. All its
+facts come from the dictionaries of `simulator_protocol.Simulator.raw_observations`.
 
-Hosts are numbered as in `scenario4.HOST_NAMES`. This module needs NumPy alone, because submissions
-contain a copy.
+A host's number is its index in `scenario4.HOST_NAMES`. This module needs NumPy alone, because
+submissions contain a copy.
 """
 
 from __future__ import annotations
@@ -20,13 +20,10 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage4.scenario import scenario4
 from workflow_rl.cage4.scenario.actions import OUTCOMES
-from workflow_rl.cage4.scenario.scenario4 import (
-    HOST_NUMBERS,
-    UNKNOWN,
-)
+from workflow_rl.cage4.scenario.scenario4 import HOST_NUMBERS, UNKNOWN
 
 MAX_SOURCES = 6
-"""The most sources, and the most shells, that a step can show on a host: one of each red agent."""
+"""The most sources and the most shells that a host shows in one step: one for each red agent."""
 CMD, ESCALATE, ANALYSED = 1, 2, 4
 """Bits of `files`."""
 SCANNED, APPROACHED, PASSED, TAKEN, DECEIVED = 1, 2, 4, 8, 16
@@ -40,29 +37,30 @@ SCANNED, APPROACHED, PASSED, TAKEN, DECEIVED = 1, 2, 4, 8, 16
 """
 _FILE_BITS = {"cmd.sh": CMD, "escalate.sh": ESCALATE}
 STRANGER = 255
-"""A host of which the agent does not know the name."""
+"""Stands for the number of a host if the agent does not know the host's name."""
 SSH_PORT, FIRST_PORT = 22, 49152
 DECOYS = {"apache2": 5, "tomcat": 6, "haraka": 7, "vsftpd": 8}
 """Kinds of processes that DeployDecoy starts."""
 
 RAW = np.dtype(
     [
-        # By agent: TRUE, UNKNOWN, FALSE or IN_PROGRESS.
+        # The outcome of each agent's action: TRUE, UNKNOWN, FALSE or IN_PROGRESS.
         ("success", np.uint8, len(scenario4.AGENTS)),
-        # ANALYSED and the kinds of files that were there, 0 on hosts that were not analysed.
+        # ANALYSED and the bits of the files that Analyse found; 0 if the host was not analysed.
         ("files", np.uint8, scenario4.N_HOSTS),
-        # The kind of process and the PID of a decoy that was deployed, or 0.
+        # The kind in DECOYS and the PID of a decoy that was deployed in this step, or 0.
         ("decoy", np.uint8, scenario4.N_HOSTS),
         ("decoy_pid", np.uint16, scenario4.N_HOSTS),
-        # Shells: process events with a PID. Process events without one are a green's false alert.
+        # A process event with a PID is a shell. Without a PID, it is a false alert of a green.
         ("n_shells", np.uint8, scenario4.N_HOSTS),
         ("shell_pid", np.uint16, (scenario4.N_HOSTS, MAX_SOURCES)),
         ("false_alerts", np.uint8, scenario4.N_HOSTS),
-        # The hosts from which red acted, without repeats, and how. The first n_sources are valid.
+        # The number of each host from which red acted, once, and the bits of how red acted. The
+        # first n_sources entries are valid.
         ("n_sources", np.uint8, scenario4.N_HOSTS),
         ("source", np.uint8, (scenario4.N_HOSTS, MAX_SOURCES)),
         ("seen", np.uint8, (scenario4.N_HOSTS, MAX_SOURCES)),
-        # Connection events that greens cause: blocked ones and others.
+        # How many connection events greens caused, blocked or not.
         ("green_connections", np.uint16, scenario4.N_HOSTS),
     ],
     align=True,
@@ -75,17 +73,18 @@ NUMBERS = np.array(
 )
 """The numbers of the hosts `[7, 16]` of own zones."""
 KNOWN_NAMES = HOST_NUMBERS.keys() - {scenario4.INTERNET_HOST}
-"""The hosts that a record tells of: all but that of the internet."""
+"""The names of the hosts in a record: all hosts except the internet's."""
 
 
 def plain_observation(value: Any) -> Any:
     """Return a blue agent's dictionary from CybORG with plain values, in CybORG's order.
 
-    An address or a network becomes a str. An enumeration becomes its name, or its value if that is
-    a str by type. An action becomes the words of `scenario4.BlueAction`. An array or a tuple
-    becomes a list, and a number an int, float or bool. A policy that reads this form plays on the
-    official wrapper too: call this function there on the argument `observation` of
-    `observation_change`.
+    An address or a network becomes a str. A member of an enumeration becomes its value if it is an
+    instance of str, and its name otherwise. An action becomes the words of `scenario4.BlueAction`.
+    An array or a tuple becomes a list. A number becomes an int, float or bool.
+
+    A policy that reads this form can also play on the official wrapper. Call this function on the
+    argument `observation` of `observation_change` there.
     """
     if isinstance(value, dict):
         return {key: plain_observation(part) for key, part in value.items()}
@@ -113,7 +112,7 @@ class RawReader:
     """Turns the five dictionaries of each step of an episode into a record."""
 
     def begin(self, dictionaries: Sequence[Mapping[str, Any]]) -> NDArray[Any]:
-        """Read what a reset shows, which names the hosts of own zones. Return RAW `[1]`."""
+        """Read the dictionaries of a reset, and learn the hosts' addresses. Return RAW `[1]`."""
         self._hosts = [_numbers_by_address(dictionary) for dictionary in dictionaries]
         return self.read(dictionaries)
 
@@ -144,10 +143,7 @@ def _numbers_by_address(dictionary: Mapping[str, Any]) -> dict[Any, int]:
 
 
 def _read_host(record: Any, host: int, facts: Mapping[str, Any], hosts: Mapping[str, int]) -> None:
-    """Write what an agent is told of a host.
-
-    hosts: by address, the numbers of the hosts that the agent knows by name.
-    """
+    """Write what an agent is told of a host. hosts: the numbers of hosts, by address."""
     for file in facts.get("Files", ()):
         record["files"][host] |= _FILE_BITS[file["File Name"]]
     events: Counter[tuple[Any, ...]] = Counter()
@@ -157,7 +153,7 @@ def _read_host(record: Any, host: int, facts: Mapping[str, Any], hosts: Mapping[
             record["decoy_pid"][host] = process["PID"]
             record["decoy"][host] = DECOYS[process["service_name"]]
         elif "username" in process:
-            continue  # A reset lists the agent's own sessions.
+            continue  # After a reset, the agent's own sessions are listed.
         elif "PID" in process:
             shells.append(process["PID"])
         elif "remote_address" not in process["Connections"][0]:
@@ -167,24 +163,25 @@ def _read_host(record: Any, host: int, facts: Mapping[str, Any], hosts: Mapping[
             names = ("local_port", "remote_port", "local_address", "remote_address")
             events[tuple(connection.get(name) for name in names)] += 1
     sources: dict[int, int] = {}
-    for (local_port, remote_port, local, remote), n in events.items():
+    for (local_port, remote_port, local, remote), n_events in events.items():
         if local_port is not None:
             if local_port >= FIRST_PORT:
                 how = DECEIVED
-            elif n > 1:  # A password attack is a row of equal events.
+            elif n_events > 1:  # A password attack causes several equal events.
                 how = TAKEN
             else:
                 how = SCANNED
         elif remote_port == SSH_PORT:
             how = APPROACHED if hosts.get(local) == host else PASSED
         else:
-            record["green_connections"][host] += n
+            record["green_connections"][host] += n_events
             continue
         source = hosts.get(remote, STRANGER)
         sources[source] = sources.get(source, 0) | how
     if max(len(shells), len(sources)) > MAX_SOURCES:
         raise ValueError(f"a host shows more than {MAX_SOURCES} shells or sources in one step")
-    record["n_shells"][host], record["n_sources"][host] = len(shells), len(sources)
+    record["n_shells"][host] = len(shells)
     record["shell_pid"][host, : len(shells)] = shells
+    record["n_sources"][host] = len(sources)
     record["source"][host, : len(sources)] = list(sources)
     record["seen"][host, : len(sources)] = list(sources.values())

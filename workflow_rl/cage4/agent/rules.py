@@ -1,8 +1,8 @@
 """Rules on the belief: which Analyse or decoy is worth most, and a team that plays by rules alone.
 
-An agent analyses its hosts without pause, or deploys decoys, in which red's exploits fail. It
-restores a host where Analyse found `escalate.sh`, removes shells, and restores some hosts that
-attacks came from.
+An agent always analyses one of its hosts, or deploys a decoy, on which red's exploits fail. If
+Analyse found `escalate.sh` on a host, the agent restores this host instead. It removes shells, and
+restores some of the hosts from which red attacked.
 """
 
 from __future__ import annotations
@@ -35,22 +35,24 @@ _SLEEP = np.array(scenario4.SLEEP_ACTIONS)
 _PHASE_ENDS = (*scenario4.PHASE_STARTS[1:], scenario4.MAX_STEPS)
 _IS_ENTRANCE = np.zeros((len(OWNERS), N_PLACES), np.bool_)
 _IS_ENTRANCE[[0, 2, 6], 0] = True
-"""The servers that red knows from the beginning, one in each zone next to the contractor's: the
-restricted zones and the public one. What fails there keeps red from its impacts at home."""
+"""Entrances: the first servers of the zones next to the contractor's network, which are restricted
+A, restricted B and public access. Red knows these servers from the beginning. While red is busy
+with a failing exploit there, it does no Impact."""
 
 
 class Rules(NamedTuple):
-    """What the team does, chosen on episodes that are not reported. Times are in steps.
+    """The numbers of the rules. Their values were chosen on episodes that no report uses.
 
-    server: the worth of analysing a server, where a user's host has 1 for each step since the last
-        Analyse. Mail opens sessions on the hosts of users alone.
-    shell, source, removed: what a shell, a first attack from the host and a Remove there add.
-    decoy, entrance: the worth of the first decoy on a user's host and on an entrance. Other hosts
-        need none.
-    next_decoy: the worth of each further decoy, as a part of that of the decoy before it.
-    lead: how long before its decisive phase a zone restores all sources.
-    taken: so many hosts taken from one source make the source worth a Restore.
-    last: a Restore or Remove in the last steps does not pay.
+    server: the worth of analysing a server, per step since its last Analyse. For a user's host it
+        is 1, because mails open sessions on users' hosts alone.
+    shell, source, removed: how much a shell, a first attack from the host, or a Remove there adds
+        to the worth of the next Analyse.
+    decoy, entrance: the worth of the first decoy on a user's host, and on an entrance. Other
+        servers get no decoy.
+    next_decoy: the worth of a further decoy, as a share of the worth of the decoy before it.
+    lead: from how many steps before its decisive phase a zone restores all sources.
+    taken: if red took this many hosts from one source, the agent restores the source.
+    last: the number of last steps in which a Restore or Remove does not pay.
     """
 
     server: float = 0.29
@@ -67,11 +69,11 @@ class Rules(NamedTuple):
 
 RULES = Rules()
 ROBUST_RULES = RULES._replace(lead=80, taken=2)
-"""For all of `scenario4.SCENARIOS`: red takes more hosts where mail or speed helps it."""
+"""For all of `scenario4.SCENARIOS`. In some of them red takes more hosts, by mail or by speed."""
 
 
 def worth_of_analysing(belief: Belief, envs: Any, rules: Rules = RULES) -> Floats:
-    """Return what an Analyse of each host is worth, `[M, 7, 16]`; below 0 for no host."""
+    """Return the worth of an Analyse of each host, `[M, 7, 16]`; -1 if the host does not exist."""
     analysed = belief.analysed[envs]
     waited = belief.step[envs][:, None, None] - analysed
     worth = 1 + waited * np.where(IS_USER, 1, rules.server)
@@ -82,15 +84,17 @@ def worth_of_analysing(belief: Belief, envs: Any, rules: Rules = RULES) -> Float
 
 
 def worth_of_decoys(belief: Belief, envs: Any, rules: Rules = RULES) -> Floats:
-    """Return what one more decoy on each host is worth, `[M, 7, 16]`; below 0 where none helps."""
+    """Return the worth of one more decoy on each host, `[M, 7, 16]`; below 0 if none helps."""
     first = np.where(IS_USER, rules.decoy, np.where(_IS_ENTRANCE, rules.entrance, -1))
     is_clean = belief.exists[envs] & ~belief.shell[envs] & ~belief.root[envs]
     return np.where(is_clean, first * rules.next_decoy ** belief.decoys[envs], -1)
 
 
 def _routine(belief: Belief, envs: Any, rules: Rules) -> tuple[Joint, Floats]:
-    """Return what to do on each host that needs no repair, and its worth, `[M, 7, 16]` each."""
-    analysis, decoy = worth_of_analysing(belief, envs, rules), worth_of_decoys(belief, envs, rules)
+    """Return the kind of action for each host, and its worth, `[M, 7, 16]` each. The kind is
+    ANALYSE or DECOY. It is 0 if the host does not exist, or an action pays no more."""
+    analysis = worth_of_analysing(belief, envs, rules)
+    decoy = worth_of_decoys(belief, envs, rules)
     kinds = np.where(decoy > analysis, DECOY, np.where(analysis >= 0, ANALYSE, 0))
     kinds[remaining(belief, envs) <= 1] = 0
     return kinds, np.maximum(analysis, decoy)
@@ -102,7 +106,7 @@ def sweep(belief: Belief, envs: Any, rules: Rules = RULES) -> Joint:
 
 
 def most_urgent(kinds: Joint, urgency: Floats) -> Joint:
-    """Return each agent's action `[M, 5]` on the host that is most urgent.
+    """Return each agent's action `[M, 5]` on its most urgent host, or a Sleep.
 
     kinds: `[M, 7, 16]`, the kind of action that each host needs, 0 for none. urgency: `[M, 7, 16]`.
     """
@@ -119,16 +123,16 @@ def most_urgent(kinds: Joint, urgency: Floats) -> Joint:
 
 
 def ruled(belief: Belief, envs: Any, rules: Rules = RULES) -> Joint:
-    """Return the actions `[M, 5]` of the team of rules; those of busy agents have no effect."""
-    exists, shell, root, source = (
-        flags[envs] for flags in (belief.exists, belief.shell, belief.root, belief.source)
-    )
+    """Return the actions `[M, 5]` of the team of rules, as if no agent were busy."""
+    exists, shell = belief.exists[envs], belief.shell[envs]
+    root, source = belief.root[envs], belief.source[envs]
     kinds, urgency = _routine(belief, envs, rules)
     waited = belief.step[envs][:, None, None] - belief.analysed[envs]
     is_pressing = _is_decisive(belief.step[envs], rules.lead) | (
         belief.n_restores[envs][:, OWNERS] == 0
     )
     restores = source & (is_pressing[:, :, None] | (belief.n_taken[envs] >= rules.taken))
+    # A later entry is more urgent, and replaces the kind of an earlier one.
     ranked: tuple[tuple[Bits, int], ...] = (
         (restores, RESTORE),
         (shell, REMOVE),
@@ -144,13 +148,15 @@ def ruled(belief: Belief, envs: Any, rules: Rules = RULES) -> Joint:
 
 
 def remaining(belief: Belief, envs: Any) -> Joint:
-    """Return how many steps count yet `[M]`. An episode longer than the challenge's has no end."""
+    """Return how many more steps the challenge counts `[M]`. Only longer episodes have steps from
+    500 on; for these, return a large number: that of the step."""
     step = belief.step[envs]
     return np.where(step < scenario4.MAX_STEPS, scenario4.COUNTED_STEPS - step, step)
 
 
 def _is_decisive(step: Joint, lead: int) -> Bits:
-    """Return `[M, 7]`: whether the zone is in its decisive phase, or soon. step: `[M]`."""
+    """Return which zones `[M, 7]` are in their decisive phase, or at most `lead` steps before it.
+    step: `[M]`."""
     decisive = np.zeros((len(step), len(OWNERS)), np.bool_)
     for zone, phase in scenario4.DECISIVE_PHASES:
         start = scenario4.PHASE_STARTS[phase] - lead

@@ -1,4 +1,4 @@
-"""Blue teams without learning: baselines, and teams that reach seldom seen states."""
+"""Blue teams that do not learn: baselines, and teams that lead simulators into rare states."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHORTEST_BURST, LONGEST_BURST = 3, 30
 
 
 class SleepingTeam:
-    """It does nothing."""
+    """A team that sleeps in every step."""
 
     reads_raw = False
 
@@ -38,9 +38,9 @@ class SleepingTeam:
 
 
 class RandomTeam:
-    """It draws possible actions of some kinds, and messages.
+    """A team that draws its messages, and its actions among the possible ones.
 
-    kinds: CybORG's classes of actions.
+    kinds: the names of CybORG's classes of actions to draw from.
     """
 
     reads_raw = False
@@ -62,7 +62,7 @@ class RandomTeam:
         return actions, np.array([messages for _, messages in drawn])
 
     def _draw(self, env: int) -> tuple[list[int], Bits]:
-        """Return five actions and messages `[5, 8]` for one env."""
+        """Return actions `[5]` and messages `[5, 8]` for one env."""
         draw = self._generators[env].integers
         actions = [int(options[draw(len(options))]) for options in self._options[env]]
         shape = len(scenario4.AGENTS), scenario4.MESSAGE_BITS
@@ -73,7 +73,7 @@ class RandomTeam:
 
 
 class BurstTeam(RandomTeam):
-    """Each agent repeats one possible action for some steps, then another one."""
+    """A team whose agents each draw a possible action, repeat it for 3 to 30 steps, and so on."""
 
     def __init__(self, n_envs: int = 1) -> None:
         super().__init__(n_envs)
@@ -95,14 +95,13 @@ class BurstTeam(RandomTeam):
 
 
 class RestoringTeam:
-    """Each agent restores a host with an event, and otherwise sleeps.
+    """A team whose agents each restore the host with the latest event, or sleep if there is none.
 
-    An event shows for one step. An agent remembers for some steps which hosts had events, and
-    restores the host that had one most recently. Events of processes are seldom false.
+    An observation shows an event for one step. An event of a process is seldom a false alert.
 
     Args:
-        on_connections: events of connections count too, which scans and greens cause as well.
-        memory: steps for which an event is remembered; 1 is the last step alone.
+        on_connections: whether events of connections count too. Scans and greens also cause them.
+        memory: for how many steps an agent remembers an event. With 1, it knows the last step's.
     """
 
     reads_raw = False
@@ -150,11 +149,10 @@ TEAMS: Mapping[str, TeamMaker] = {
     "robust-rules": functools.partial(RuleTeam, rules=ROBUST_RULES),
     **{name: functools.partial(released_team, name) for name in RELEASED},
 }
-"""What makes each team, by its name."""
 
 
 def make_scripted_team(name: str) -> SingleTeam:
-    """Return one of TEAMS, which plays one episode at a time. Raises ValueError."""
+    """Return the team of this name in TEAMS, made for one env. Raises ValueError."""
     if name not in TEAMS:
         raise ValueError(f"blue={name!r}: choose one of {', '.join(TEAMS)}")
     return SingleTeam(TEAMS[name](1))

@@ -1,6 +1,6 @@
-"""Trained teams: those that the package brings, and those of users.
+"""Trained teams: the package's own, and those of users.
 
-Imports are late, because the command line reads the names in RELEASED without NumPy.
+Functions import what they need, because the command line reads RELEASED without NumPy.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 RELEASED = {
     name: Path(__file__).parent / "released" / f"{name}.npz" for name in ("champion", "steadfast")
 }
-"""The policy files of the teams that the package brings, by the team's name."""
+"""The policy files of the package's own teams, by name."""
 
 
 def released_team(name: str, n_envs: int = 1) -> PolicyTeam:
-    """Return a released team. Its policies choose the likeliest actions."""
+    """Return a released team. Its policies choose their most likely actions."""
     from workflow_rl.agents.policies.team_policy import TeamParameters, load_policy_or_team
     from workflow_rl.cage4.agent.policy_team import PolicyTeam
 
@@ -33,9 +33,9 @@ def released_team(name: str, n_envs: int = 1) -> PolicyTeam:
 
 
 def trained_team(actor: Actor | None, environment: Environment) -> TeamMaker:
-    """Return what makes a trained team.
+    """Return a maker of teams that play with `actor`.
 
-    Raises ConfigError if it is no team for CAGE-4, or for what agents see there now.
+    Raises ConfigError if `actor` is no team, or its layout is not that of `environment`.
     """
     from workflow_rl.agents.policies.team_policy import TeamPolicy
     from workflow_rl.cage4.agent.policy_team import PolicyTeam

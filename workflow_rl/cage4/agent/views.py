@@ -1,7 +1,7 @@
-"""What the policies of a blue team see of CAGE-4, and how a row of the team is made of it.
+"""What the policies of a blue team see of CAGE-4, and the rows that they read.
 
-`env.team_envs` has the envs that the policies learn in, and `policy_team` plays them one episode
-at a time. This module needs NumPy and `agents` alone, because submissions contain a copy.
+The policies learn in the envs of `env.team_envs`, and play in `policy_team`. This module needs
+NumPy and `agents` alone, because submissions contain a copy.
 """
 
 from __future__ import annotations
@@ -37,14 +37,16 @@ ACTION_SETS = {
     "suspects": REPAIR,
     "steadfast": REPAIR,
 }
-"""The kinds of actions that a team chooses from, by the name of the set. Of `suspects`, a Remove or
-Restore is possible only on a host that the belief suspects. Whoever does neither analyses, or
-deploys a decoy. `steadfast` does the same while red shows itself: see `gate`."""
+"""The kinds of actions that a team chooses from, by the name of the action set.
+
+With `suspects`, Remove and Restore are possible only on hosts that the belief suspects. An agent
+that does neither analyses a host or deploys a decoy. `steadfast` equals `suspects` while the gate
+is closed: see `gate`."""
 SUSPECTING = ("suspects", "steadfast")
 
 Shown = NDArray[np.int8]
 N_SEEN = 20
-"""Numbers of the true state that a critic sees of each agent's zones: see `privileged`."""
+"""How many numbers of the true state a critic sees for each agent: see `compiled.privileged`."""
 _HEARD = (N_AGENTS - 1) * scenario4.MESSAGE_BITS
 ALL_KINDS = np.array([action.kind for actions in scenario4.ACTIONS for action in actions])
 """The kind of each action in a row of masks `[570]`."""
@@ -52,10 +54,10 @@ SLEEP = np.array(scenario4.SLEEP_ACTIONS)
 
 
 class View:
-    """What the team sees in several envs, numbered from 0: the challenge's own vectors, or more in
-    a subclass. It has to be told every step.
+    """What the team sees in several envs, numbered from 0: the challenge's own vectors.
 
-    n_envs: how many envs there are. listens: whether the agents send messages.
+    A subclass may show more. The caller passes every step to `after`. listens: whether the agents
+    send messages.
     """
 
     dtype: type = np.uint8
@@ -73,7 +75,7 @@ class View:
     def entities(n_words: int = 1) -> tuple[Mapping[str, Any], ...]:
         """Return each agent's hosts: see `agents.team.TeamLayout`. Flat vectors declare none.
 
-        n_words: how many words each action is chosen with.
+        n_words: how many words an agent can combine with each action.
         """
         return ()
 
@@ -82,33 +84,37 @@ class View:
     ) -> NDArray[np.generic]:
         """Begin episodes in M envs: return what the team sees [M, D].
 
-        obs: [M, 578] and masks: [M, 570], those of the five agents one after the other. raw:
-            `raw_record.RAW` [M], or [0] if the view does not read it.
+        obs: [M, 578] and masks: [M, 570], those of the five agents, joined.
+        raw: `raw_record.RAW` [M], or [0] if the view does not read it.
         """
         return obs.astype(self.dtype)
 
     def after(
         self, envs: Sequence[int], taken: Joint, obs: Shown, raw: NDArray[Any]
     ) -> NDArray[np.generic]:
-        """Return what the team sees [M, D] after the actions taken [M, 5], see `begin`.
+        """Return what the team sees [M, D] after a step. For the other arguments see `begin`.
 
-        taken: a Sleep where an agent is busy.
+        taken: [M, 5], the actions that were played. A busy agent's action is a Sleep.
         """
         return obs.astype(self.dtype)
 
     def suspected(self, envs: Sequence[int], obs: Shown) -> Bits:
         """Return the hosts of all own zones [M, 7, 16] that an alert is about.
 
-        obs: [M, 578], the last step's, which this method reads events of processes from.
+        obs: [M, 578], the observations of the last step. Here, an event of a process is an alert.
         """
         return obs[:, scenario4.PROCESSES] > 0
 
 
 DEAR = 10
+"""What a green's failed work and an Impact cost in a zone's decisive phase."""
 
 
 def _clock() -> NDArray[np.float32]:
-    """Return what an agent knows from the step's number alone, `[501, 5, 10]`."""
+    """Return what each agent knows from the step's number alone, `[501, 5, 10]`.
+
+    The numbers are about the agent's first zone: two costs, three numbers of the time to the end,
+    whether the phase is decisive, and two numbers of the time to each later decisive phase."""
     table = np.zeros((scenario4.MAX_STEPS + 1, N_AGENTS, 10), np.float32)
     for step in range(scenario4.MAX_STEPS + 1):
         phase = sum(step >= start for start in scenario4.PHASE_STARTS) - 1
@@ -129,26 +135,30 @@ def _clock() -> NDArray[np.float32]:
 
 CLOCK = _clock()
 SPANS = np.array([5, 40], np.float32)
+# A host's features are the flags, whether it is a server, the counts, and two numbers of each time.
+_FLAGS = ("exists", "shell", "had_shell", "root", "source", "removed")
+_COUNTS = ("n_taken", "decoys")
 _TIMES = ("analysed", "attacked", "suspected", "restored", "scanned")
-_N_PLAIN = 9
-N_FEATURES = _N_PLAIN + len(_TIMES) * len(SPANS)
+_IS_SERVER = len(_FLAGS)
+_FIRST_COUNT = _IS_SERVER + 1
+_FIRST_TIME = _FIRST_COUNT + len(_COUNTS)
+N_FEATURES = _FIRST_TIME + len(_TIMES) * len(SPANS)
 RHYTHM = 8
-"""Steps after which an agent that only knows of sources is asked again."""
+"""An agent that knows of sources alone decides again after this many steps."""
 N_CONTEXT = CLOCK.shape[-1] + 6 + len(SPANS)
 
 
 class BeliefView(View):
     """What blue knows from the whole episode: see `belief.Belief`. An agent sees, float32:
 
-    - numbers about the step and the agent, 18: what failed work and impacts cost, how far the end
-      and the agent's decisive phase are; its Restores, when it last saw red act, how many hosts
-      have a shell, are root's, or are sources, and how many exist;
-    - 19 numbers of each of its 16 or 48 hosts, the first number of all hosts before the second:
-      whether it exists, has a shell, had one, is root's, is a source, was removed from, is a
-      server; how many hosts were taken from it, and its decoys; and for the last Analyse, shell,
-      first attack from it, Restore and scan, how long ago they were, as s / (s + steps) with s = 5
-      and 40;
-    - the messages of the other four agents, 32, if the agents send messages.
+    - 18 numbers about the step and the agent. They tell the costs of failed work and of an Impact,
+      the time to the end and to the agent's decisive phase, and the agent's Restores. They tell
+      when it last saw red act, and how many of its hosts have a shell, have red's root, are
+      sources, or exist.
+    - 19 numbers of each of its 16 or 48 hosts. The first number of all hosts comes before the
+      second number of all hosts. The numbers are the host's attributes in `Belief`, and whether it
+      is a server. A time is shown as s / (s + steps since then), for s = 5 and s = 40.
+    - 32 bits of messages from the other four agents, if the agents send messages.
     """
 
     dtype = np.float32
@@ -162,9 +172,8 @@ class BeliefView(View):
     @staticmethod
     def obs_sizes(listens: bool) -> tuple[int, ...]:
         hosts = N_PLACES * N_FEATURES
-        return tuple(
-            N_CONTEXT + hosts * len(zones) + listens * _HEARD for zones in scenario4.AGENT_ZONES
-        )
+        heard = _HEARD if listens else 0
+        return tuple(N_CONTEXT + hosts * len(zones) + heard for zones in scenario4.AGENT_ZONES)
 
     @staticmethod
     def entities(n_words: int = 1) -> tuple[Mapping[str, Any], ...]:
@@ -185,16 +194,18 @@ class BeliefView(View):
         return self._shown(envs, obs)
 
     def suspects(self, envs: Sequence[int]) -> Bits:
-        """Return which of the actions [M, 570] are on no host, or on one that is suspected."""
+        """Return which actions [M, 570] are on a suspected host, or are no Remove or Restore."""
         possible = np.ones((len(envs), scenario4.N_MASKS), np.bool_)
         possible[:, scenario4.ON_HOSTS["Restore"]] = self.belief.suspects(list(envs))
         possible[:, scenario4.ON_HOSTS["Remove"]] = self.belief.shell[list(envs)]
         return possible
 
     def asks(self, envs: Sequence[int], may_act: Bits) -> Bits:
-        """Return which agents [M, 5] of those that may act have something to decide."""
-        numbers, belief = list(envs), self.belief
-        asked, step = self._asked[numbers], belief.step[numbers][:, None]
+        """Return which of the agents that may act have something to decide, bool [M, 5]."""
+        numbers = list(envs)
+        belief = self.belief
+        asked = self._asked[numbers]
+        step = belief.step[numbers][:, None]
         is_due = (belief.news[numbers] > asked) | (step - asked >= RHYTHM)
         asks: Bits = may_act & (is_due | belief.is_pressing(numbers))
         self._asked[numbers] = np.where(asks, step, asked)
@@ -208,32 +219,9 @@ class BeliefView(View):
         return self.belief.suspects(list(envs))
 
     def _shown(self, envs: Sequence[int], obs: Shown) -> NDArray[np.float32]:
-        belief, numbers = self.belief, list(envs)
-        step = belief.step[numbers]
-        hosts = np.empty((len(numbers), N_FEATURES, *belief.exists.shape[1:]), np.float32)
-        flags = (belief.exists, belief.shell, belief.had_shell, belief.root, belief.source)
-        for i, flag in enumerate((*flags, belief.removed)):
-            hosts[:, i] = flag[numbers]
-        hosts[:, 6] = ~IS_USER
-        for i, counts in enumerate((belief.n_taken, belief.decoys), start=7):
-            hosts[:, i] = np.minimum(counts[numbers], 4) / 4
-        for i, name in enumerate(_TIMES):
-            ago = (step[:, None, None] - getattr(belief, name)[numbers]).astype(np.float32)
-            for j, span in enumerate(SPANS):
-                hosts[:, _N_PLAIN + 2 * i + j] = span / (span + ago)
-        hosts *= hosts[:, :1]
-        context = np.empty((len(numbers), N_AGENTS, N_CONTEXT), np.float32)
-        n_clock = CLOCK.shape[-1]
-        context[..., :n_clock] = CLOCK[np.minimum(step, scenario4.MAX_STEPS)]
-        counts = np.add.reduceat(
-            hosts[:, [1, 3, 4, 0]].sum(axis=3), scenario4.FIRST_ZONE_OF_AGENT, axis=2
-        ).transpose(0, 2, 1)
-        context[..., n_clock : n_clock + 3] = np.minimum(counts[..., :3], 5) / 3
-        context[..., n_clock + 3] = counts[..., 3] / (N_PLACES * scenario4.N_ZONES_OF_AGENT)
-        context[..., n_clock + 4] = belief.n_restores[numbers] == 0
-        context[..., n_clock + 5] = np.log1p(belief.n_restores[numbers]) / 3
-        ago = step[:, None] - belief.last_seen[numbers]
-        context[..., n_clock + 6 :] = SPANS / (SPANS + ago[..., None])
+        numbers = list(envs)
+        hosts = self._of_hosts(numbers)
+        context = self._context(numbers, hosts)
         parts: list[NDArray[np.generic]] = []
         first_heard = scenario4.FIRST_OBS + np.array(scenario4.OBS_SIZES) - _HEARD
         for agent, first in enumerate(scenario4.FIRST_ZONE_OF_AGENT.tolist()):
@@ -243,17 +231,58 @@ class BeliefView(View):
                 parts.append(obs[:, first_heard[agent] : first_heard[agent] + _HEARD])
         return np.concatenate(parts, axis=1, dtype=np.float32)
 
+    def _of_hosts(self, numbers: list[int]) -> NDArray[np.float32]:
+        """Return the features of all hosts, [M, N_FEATURES, 7, 16]; 0 if a host does not exist."""
+        belief = self.belief
+        hosts = np.empty((len(numbers), N_FEATURES, *belief.exists.shape[1:]), np.float32)
+        for i, name in enumerate(_FLAGS):
+            hosts[:, i] = getattr(belief, name)[numbers]
+        hosts[:, _IS_SERVER] = ~IS_USER
+        for i, name in enumerate(_COUNTS, start=_FIRST_COUNT):
+            hosts[:, i] = np.minimum(getattr(belief, name)[numbers], 4) / 4
+        step = belief.step[numbers][:, None, None]
+        for i, name in enumerate(_TIMES):
+            ago = (step - getattr(belief, name)[numbers]).astype(np.float32)
+            for j, span in enumerate(SPANS):
+                hosts[:, _FIRST_TIME + len(SPANS) * i + j] = span / (span + ago)
+        hosts *= hosts[:, :1]
+        return hosts
+
+    def _context(self, numbers: list[int], hosts: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the numbers about the step and each agent, [M, 5, N_CONTEXT]."""
+        belief = self.belief
+        step = belief.step[numbers]
+        context = np.empty((len(numbers), N_AGENTS, N_CONTEXT), np.float32)
+        n_clock = CLOCK.shape[-1]
+        context[..., :n_clock] = CLOCK[np.minimum(step, scenario4.MAX_STEPS)]
+        summed = [_FLAGS.index(name) for name in ("shell", "root", "source", "exists")]
+        counts = np.add.reduceat(
+            hosts[:, summed].sum(axis=3), scenario4.FIRST_ZONE_OF_AGENT, axis=2
+        ).transpose(0, 2, 1)
+        context[..., n_clock : n_clock + 3] = np.minimum(counts[..., :3], 5) / 3
+        context[..., n_clock + 3] = counts[..., 3] / (N_PLACES * scenario4.N_ZONES_OF_AGENT)
+        context[..., n_clock + 4] = belief.n_restores[numbers] == 0
+        context[..., n_clock + 5] = np.log1p(belief.n_restores[numbers]) / 3
+        ago = step[:, None] - belief.last_seen[numbers]
+        context[..., n_clock + 6 :] = SPANS / (SPANS + ago[..., None])
+        return context
+
 
 def _hosts_of(agent: int, n_words: int) -> Mapping[str, Any]:
-    """Return the tables of an agent's hosts, which all actions are done to but those on traffic."""
+    """Return an agent's entities and their actions: see `agents.team.TeamLayout`."""
     n_hosts = N_PLACES * len(scenario4.AGENT_ZONES[agent])
     features = N_CONTEXT + np.arange(n_hosts * N_FEATURES).reshape(N_FEATURES, n_hosts).T
-    actions, n_plain = [], 0
+    actions = []
+    n_without_host = 0
     for action in range(scenario4.N_ACTIONS[agent]):
         place = action - FIRST[1:, agent]
         verbs = np.flatnonzero((place >= 0) & (place < n_hosts))
-        verb, host = (int(verbs[0]), int(place[verbs[0]])) if len(verbs) else (n_plain, -1)
-        n_plain += host < 0
+        if len(verbs):
+            verb = int(verbs[0])
+            host = int(place[verb])
+        else:
+            verb, host = n_without_host, -1
+            n_without_host += 1
         actions += [[verb * n_words + word, host] for word in range(n_words)]
     zones = [scenario4.ZONES.index(zone) for zone in scenario4.AGENT_ZONES[agent]]
     return {
@@ -265,21 +294,27 @@ def _hosts_of(agent: int, n_words: int) -> Mapping[str, Any]:
 
 
 def edges_among(zone: NDArray[np.int64], is_server: Bits) -> Mapping[str, Any]:
-    """Return the edges between hosts: of one zone, to the servers of the zone, and between the
-    first servers of `scenario4.LINKED` zones.
+    """Return the edges between hosts, as pairs of indices, by name.
 
-    zone, is_server: of each host `[N]`. The first server is the first one listed.
+    `zone` joins hosts of one zone, and `servers` joins hosts to the servers of their zone.
+    `zone_crossings` joins the first servers of `scenario4.LINKED` zones.
+
+    zone: `[N]`, each host's zone. is_server: `[N]`. A zone's first server is the first in the list.
     """
-    same = zone[:, None] == zone
-    n_servers_until = np.cumsum(same & is_server, axis=1).diagonal()
+    is_same_zone = zone[:, None] == zone
+    n_servers_until = np.cumsum(is_same_zone & is_server, axis=1).diagonal()
     is_first = is_server & (n_servers_until == 1)
-    crossings = scenario4.LINKED[zone[:, None], zone] & np.outer(is_first, is_first)
-    joined = {"zone": same, "servers": same & is_server, "zone_crossings": crossings}
+    joined = {
+        "zone": is_same_zone,
+        "servers": is_same_zone & is_server,
+        "zone_crossings": scenario4.LINKED[zone[:, None], zone] & np.outer(is_first, is_first),
+    }
     return {name: np.argwhere(pairs).tolist() for name, pairs in joined.items()}
 
 
 def on_hosts(kind: str, taken: Joint) -> tuple[Bits, Joint]:
-    """Return which actions [M, 5] are of a kind that is done to hosts, and the hosts' numbers."""
+    """Return which actions [M, 5] are of a kind, and the index of each target among the agent's
+    hosts. kind: one of `scenario4.ON_HOSTS`."""
     host = taken - scenario4.FIRST_OF_KIND[kind]
     return (host >= 0) & (host < scenario4.N_ZONES_OF_AGENT * N_PLACES), host
 
@@ -288,11 +323,11 @@ VIEWS: dict[str, type[View]] = {"flat": View, "belief": BeliefView}
 
 
 def views_layout(observation: str, own_rewards: bool = False, messages: str = "none") -> TeamLayout:
-    """Return where the parts of a row stand for a team with one of OBSERVATIONS.
+    """Return the layout of a team's row. observation: one of OBSERVATIONS.
 
     own_rewards: whether agents have rewards of their own, and critics may see the true state.
-    messages: one of `messages.MESSAGES`. An agent that learns what it sends chooses an action and a
-    word together: action * N_WORDS + word.
+    messages: one of `messages.MESSAGES`. If it is "learned", an agent chooses an action and a word
+        together, as the index action * N_WORDS + word.
     """
     n_words = N_WORDS if messages == "learned" else 1
     return TeamLayout(
@@ -301,20 +336,23 @@ def views_layout(observation: str, own_rewards: bool = False, messages: str = "n
         tuple(n * n_words for n in scenario4.N_ACTIONS),
         own_rewards,
         masked=True,
-        state_size=own_rewards * N_AGENTS * N_SEEN,
+        state_size=N_AGENTS * N_SEEN if own_rewards else 0,
         entities=VIEWS[observation].entities(n_words),
     )
 
 
 class ViewRows:
-    """Makes rows of `agents.team` of what N envs give, and plays what the policies decide.
+    """Makes the rows that policies of N envs read, and turns their decisions into actions.
 
     observation: one of OBSERVATIONS. actions: a key of ACTION_SETS. own_rewards, messages: see
-    `views_layout`. acts: bool [N, 5], who decides next: an agent that is not busy, and has a
-    choice. own: float32 [N, 5 or 0], the agents' own rewards of the
-    last step. seen: float32 [N, 5 or 0, N_SEEN], the true state after that step. Who steps the envs
-    fills `own` and `seen` before `after`. sent: bool [N, 5, 8], the messages of the coming step, or
-    None.
+        `views_layout`.
+
+    Attributes:
+        acts: bool [N, 5], which agents decide next. These are not busy, and have a choice.
+        own: float32 [N, 5 or 0], the agents' own rewards of the last step.
+        seen: float32 [N, 5 or 0, N_SEEN], the true state after that step. The caller fills `own`
+            and `seen` before it calls `after`.
+        sent: bool [N, 5, 8], the messages of the coming step, or None if the team sends none.
     """
 
     def __init__(
@@ -333,23 +371,25 @@ class ViewRows:
             assert isinstance(self._view, BeliefView)
             self._sweeping = self._view
             self._gate = Gate(self._view.belief) if actions == "steadfast" else None
-        self._alerts, self._learned = messages == "alerts", messages == "learned"
+        self._alerts = messages == "alerts"
+        self._learned = messages == "learned"
         self._chosen_from = np.isin(ALL_KINDS, sorted(ACTION_SETS[actions]))
         self._masks = np.zeros((n_envs, scenario4.N_MASKS), np.bool_)
         self.acts, self._free = np.zeros((2, n_envs, N_AGENTS), np.bool_)
-        self.own = np.zeros((n_envs, own_rewards * N_AGENTS), np.float32)
+        self.own = np.zeros((n_envs, N_AGENTS if own_rewards else 0), np.float32)
         self.seen = np.zeros((*self.own.shape, N_SEEN), np.float32)
-        sends = talks or self._gate
-        self.sent = (
-            np.zeros((n_envs, N_AGENTS, scenario4.MESSAGE_BITS), np.bool_) if sends else None
-        )
+        self.sent: Bits | None = None
+        if talks or self._gate:
+            self.sent = np.zeros((n_envs, N_AGENTS, scenario4.MESSAGE_BITS), np.bool_)
 
     def play(self, envs: Sequence[int], decided: Joint) -> Joint:
-        """Return the actions [M, 5] of the coming step. Who decides nothing sleeps; of `suspects`,
-        it sweeps, as does who decides to sleep.
+        """Return the actions [M, 5] of the coming step.
 
-        decided: [M, 5], of the spaces of `views_layout`. An agent that learned its messages sends
-        the word of its last decision until it decides again.
+        An agent that does not decide sleeps. With an action set of SUSPECTING, a free agent sweeps
+        instead of sleeping: see `rules.sweep`.
+
+        decided: [M, 5], indices in the spaces of `views_layout`. With learned messages, an agent
+            sends the word of its last decision until it decides again.
         """
         acts = self.acts[envs]
         if self._learned:
@@ -368,8 +408,8 @@ class ViewRows:
     def begin(
         self, envs: Sequence[int], obs: Shown, masks: Bits, raw: NDArray[Any], busy: Joint
     ) -> NDArray[np.generic]:
-        """Begin episodes in M envs: return their first rows. busy: coming busy steps [M, 5]. For
-        the other arguments see `View.begin`."""
+        """Begin episodes in M envs, and return their first rows. busy: as in `BlueSees`. For the
+        other arguments see `View.begin`."""
         self._masks[envs] = masks & self._chosen_from
         self.own[envs] = self.seen[envs] = 0
         if self.sent is not None:
@@ -387,7 +427,8 @@ class ViewRows:
         busy: Joint,
         ended: Bits,
     ) -> NDArray[np.generic]:
-        """Return the rows of M envs after a step. ended: bool [M]; see `View.after`."""
+        """Return the rows of M envs after a step. ended: bool [M], whether this step ended the
+        episode. For the other arguments see `View.after`."""
         seen = self._view.after(envs, taken, obs, raw)
         if self._gate:
             self._gate.see(list(envs), obs, raw)

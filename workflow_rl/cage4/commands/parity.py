@@ -18,25 +18,19 @@ from workflow_rl.cage4.env.arguments import ScenarioSettings
 from workflow_rl.cage4.parity import Cage4Comparison, recorded_comparisons, summary
 from workflow_rl.cage4.red.roster import load_reds
 from workflow_rl.cage4.red.scripted import RED_TEAMS
-from workflow_rl.cage4.scenario.scenario4 import (
-    LEAST_STEPS,
-    MAX_STEPS,
-    RED_AGENTS,
-    RED_ENV_ID,
-    Scenario,
-)
+from workflow_rl.cage4.scenario import scenario4
 from workflow_rl.cage4.scenario.simulator_protocol import PUBLISHED
 from workflow_rl.commands.options import PATH, plain_option, setting_options
 from workflow_rl.machine_facts import usable_cores
 from workflow_rl.output_files import require_writable
 
 _OPTIONS = [
-    *shared_options((*RED_AGENTS, *RED_TEAMS), tuple(TEAMS), "all"),
+    *shared_options((*scenario4.RED_AGENTS, *RED_TEAMS), tuple(TEAMS), "all"),
     plain_option("--red-checkpoint", type=PATH, show_default="none",
                  help="Run folder or policy file of a red team, trained on "
-                      f"{RED_ENV_ID}, which also chooses from outside."),
-    plain_option("--max-steps", type=click.IntRange(LEAST_STEPS, MAX_STEPS), default=MAX_STEPS,
-                 help="Length of an episode in steps."),
+                      f"{scenario4.RED_ENV_ID}, which also chooses from outside."),
+    plain_option("--max-steps", type=click.IntRange(scenario4.LEAST_STEPS, scenario4.MAX_STEPS),
+                 default=scenario4.MAX_STEPS, help="Length of an episode in steps."),
     plain_option("--state-every", type=click.IntRange(1), default=10,
                  help="Number of steps between comparisons of the whole simulated networks."),
     plain_option("--record", type=PATH, metavar="FILE", default=Path("cage4-parity.jsonl"),
@@ -69,13 +63,15 @@ def parity_of_cage4(**options: Any) -> None:
         except AttackerError as error:
             raise click.UsageError(f"--red-checkpoint: {error}") from None
         reds = *reds, str(trained)
-    reds = reds or (*RED_AGENTS, *RED_TEAMS)
-    # The first episode of every pair comes before the second of any.
-    rounds = itertools.product(range(options["episodes"]), itertools.product(blues, reds))
-    seeds = itertools.count(options["seed"])
-    episodes = [ComparedEpisode(blue, red, next(seeds), max_steps) for _, (blue, red) in rounds]
+    reds = reds or (*scenario4.RED_AGENTS, *RED_TEAMS)
+    # Every pair plays its first episode before any pair plays its second one.
+    pairs = list(itertools.product(blues, reds)) * options["episodes"]
+    episodes = [
+        ComparedEpisode(blue, red, seed, max_steps)
+        for seed, (blue, red) in enumerate(pairs, start=options["seed"])
+    ]
     played = recorded_comparisons(
-        Cage4Comparison(names, max_steps, Scenario.among(options)),
+        Cage4Comparison(names, max_steps, scenario4.Scenario.among(options)),
         episodes,
         options["record"],
         options["state_every"],

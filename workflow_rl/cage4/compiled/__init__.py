@@ -1,6 +1,7 @@
-"""CAGE Challenge 4 in compiled code: seed for seed the episodes of CybORG 4.
+"""CAGE Challenge 4 in compiled code: each seed gives the episode of CybORG 4.
 
-Actions and seeds come in, observations and rewards come out. Each function names the class of
-CybORG that it follows. The whole true state is kept, the order of its containers included: see
-`state`. Start with `batched_simulator`, then `episode`.
+Actions and seeds come in, observations and rewards come out. In compiled functions, `s` is the
+record of one network: see `state`. It holds the whole true state, with the order of CybORG's
+containers. A module names the classes of CybORG that it repeats, and a docstring may begin with the
+name of CybORG's method. Start with `batched_simulator`, then `episode`.
 """

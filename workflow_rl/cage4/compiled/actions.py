@@ -8,12 +8,7 @@ import numpy as np
 
 from workflow_rl.cage4.compiled.constants import N_BLUE, NOBODY
 from workflow_rl.cage4.scenario.actions import BLUE, RED
-from workflow_rl.cage4.scenario.scenario4 import (
-    ACTIONS,
-    HOST_NUMBERS,
-    N_ACTIONS,
-    ZONES,
-)
+from workflow_rl.cage4.scenario.scenario4 import ACTIONS, HOST_NUMBERS, N_ACTIONS, ZONES
 
 (SLEEP, MONITOR, ANALYSE, REMOVE, RESTORE, ALLOW, BLOCK, DECOY) = range(len(BLUE))
 BLUE_ACTIONS = tuple(BLUE)
@@ -35,15 +30,17 @@ MAX_ACTIONS = max(N_ACTIONS)
     RED_SLEEP,
     INVALID,
 ) = range(len(RED))
-"""In the order of a red agent's action space; then what replaces an action that is not in it."""
+"""The numbers of red actions. The action space of a red agent has all kinds except INVALID."""
 RED_ACTIONS = tuple(RED)
 RED_DURATION = np.array([*RED.values()], np.int64)
-N_RED_ACTIONS = 10
-DROPPED = 11  # In an agent's outcome: its session was gone.
+N_RED_ACTIONS = INVALID
+DROPPED = len(RED)
+"""The `seen_kind` of a red agent whose action was dropped, because its session was gone."""
 
 
 def _blue_actions() -> Any:
-    """Return by agent and index the kind, and the host or the zones to and from: `[3, 5, 242]`."""
+    """Return `[3, 5, 242]`: three tables by agent and action. They hold the kind, the target (a
+    host or the zone that traffic goes to), and the zone that traffic comes from."""
     table = np.full((3, N_BLUE, MAX_ACTIONS), NOBODY, np.int64)
     for agent, actions in enumerate(ACTIONS):
         for i, action in enumerate(actions):

@@ -36,7 +36,7 @@ def reset_envs(
 ) -> None:
     """Start an episode in the chosen envs.
 
-    words: uint64 `[N, 4]`. obs: int8 `[N, 578]`. masks: bool `[N, 570]`. All other arrays: `[N]`.
+    words: uint64 `[N, 4]`. obs: int8 `[N, 578]`. masks: bool `[N, 570]`. Other arrays are `[N]`.
     """
     silence = np.zeros((N_BLUE, scenario4.MESSAGE_BITS), np.int8)
     for i in range(len(states)):
@@ -53,7 +53,7 @@ def step_envs(
     """Play one step in the chosen envs. Returns the index of an env that cannot go on, or -1.
 
     actions: int64 `[N, 5]`. messages: int8 `[N, 5, 8]`. obs: int8 `[N, 578]`. rewards: int64
-    `[N, 2]`. All other arrays: `[N]`.
+    `[N, 2]`. Other arrays are `[N]`.
     """
     failed = -1
     for i in range(len(states)):
@@ -71,8 +71,9 @@ def step_envs(
 
 @entry_point
 def show_envs(states: Any, chosen: Any, raw: Any) -> int:
-    """Write what the last step of the chosen envs showed. Returns the index of an env whose step
-    has no room in its record, or -1. raw: `RAW` `[N]`.
+    """Write what the last step of the chosen envs showed. raw: `RAW` `[N]`.
+
+    Returns the index of an env whose step showed more than its record has room for, or -1.
     """
     failed = -1
     for i in range(len(states)):
@@ -82,22 +83,23 @@ def show_envs(states: Any, chosen: Any, raw: Any) -> int:
 
 
 class BatchedSimulator(NetworkBatch):
-    """N networks that step together. Copies and pickles go on as the original would.
+    """N networks that step together. A copy or a pickle continues exactly as the original would.
 
     Args:
         n_envs: N.
-        max_steps: length of episodes, in steps; memory grows with it.
-        red_agent: one of `scenario4.RED_AGENTS`, for all envs; FROM_OUTSIDE: see `RedSimulator`.
+        max_steps: length of episodes in steps. Memory grows with this length.
+        red_agent: one of `scenario4.RED_CLASSES`, for all envs. For FROM_OUTSIDE see
+            `RedSimulator`.
         shows_raw: whether `raw` is written.
-        scenario: what differs from the challenge.
+        scenario: the values of the scenario of all envs.
 
-    Attributes:
+    Attributes (the next call overwrites the arrays):
         states: record array `[N]` of `state.state_for(max_steps)`, the networks.
-        obs: int8 `[N, 578]`, the observations of agents 0 to 4 one after the other: see
-            `observations_of`. Overwritten by the next call, as the arrays that follow.
-        rewards: int64 `[N, 2]`, of the last step: `BlueRewardMachine`'s part, and the action cost.
-        dones: bool `[N]`: the episode is over. The end is a truncation.
-        masks: bool `[N, 570]`, of agents 0 to 4 one after the other: see `masks_of`.
+        obs: int8 `[N, 578]`, the observations of agents 0 to 4, joined: see `observations_of`.
+        rewards: int64 `[N, 2]`, the parts of the last step's reward: that of `BlueRewardMachine`,
+            and the action cost.
+        dones: bool `[N]`, whether the episode is over. The end is a truncation.
+        masks: bool `[N, 570]`, the masks of agents 0 to 4, joined: see `masks_by_agent`.
         raw: `raw_record.RAW` `[N]`, what the last step showed of hosts; `[0]` without shows_raw.
     """
 
@@ -114,7 +116,8 @@ class BatchedSimulator(NetworkBatch):
                 f"red_agent: {red_agent!r} is not one of {', '.join(scenario4.RED_AGENTS)}"
             )
         checked_least("max_steps", max_steps, scenario4.LEAST_STEPS)
-        self.max_steps, self.red_agent = max_steps, red_agent
+        self.max_steps = max_steps
+        self.red_agent = red_agent
         super().__init__(n_envs, state_for(max_steps))
         self.set_scenario(slice(None), scenario)
         what = f"the simulator of CAGE Challenge 4 for up to {room_for(max_steps):,} steps"
@@ -133,14 +136,14 @@ class BatchedSimulator(NetworkBatch):
         return (*shown, self.raw) if len(self.raw) else shown
 
     def set_scenario(self, envs: Any, scenario: Scenario) -> None:
-        """Change what differs from the challenge in the coming episodes of some envs, an index."""
+        """Set the scenario of the coming episodes of some envs. envs: an index of `states`."""
         if not isinstance(scenario, Scenario):
             raise ValueError(f"scenario={scenario!r}: a Scenario is needed")
         self.states["scenario"][envs] = tuple(value or 0 for value in scenario.values)
 
     def set_red_agent(self, envs: Any, red_agent: str) -> None:
-        """Change the class of the red agents, one of `scenario4.RED_CLASSES`, in the coming
-        episodes of some envs, an index."""
+        """Set the red agents of the coming episodes of some envs. envs: an index of `states`.
+        red_agent: one of `scenario4.RED_CLASSES`."""
         self._red_classes[envs] = scenario4.RED_CLASSES.index(red_agent)
 
     def reset(
@@ -148,9 +151,8 @@ class BatchedSimulator(NetworkBatch):
     ) -> NDArray[np.int8]:
         """Start episodes in the chosen envs or in all. Returns obs.
 
-        seeds: `[N]`, each from 0 up, or None to go on with the env's stream of random numbers. An
-            env's first episode without a seed has an unforeseeable one. The seeds of envs that are
-            not chosen are not read.
+        seeds: `[N]`. Each is 0 or more, or None to continue the env's stream of random numbers. If
+            the stream has not begun, None begins one at random. Seeds of other envs are not read.
         chosen: booleans `[N]`.
         """
         chosen = self._mask(chosen)
@@ -160,7 +162,7 @@ class BatchedSimulator(NetworkBatch):
         is_seeded = np.zeros(len(chosen), np.bool_)
         for env in np.flatnonzero(chosen).tolist():
             seed = None if seeds is None else seed_or_none(seeds[env])
-            # An increment is never even once there is a stream.
+            # The increment of a seeded generator is odd. So 0 means that no stream has begun.
             if seed is not None or self.states["increment_low"][env] == 0:
                 is_seeded[env] = True
                 words[env] = seed_words(seed)
@@ -183,9 +185,9 @@ class BatchedSimulator(NetworkBatch):
         messages: ArrayLike | None = None,
         chosen: ArrayLike | None = None,
     ) -> tuple[NDArray[np.int8], NDArray[np.int64], NDArray[np.bool_]]:
-        """Play one step in the chosen envs or in all; what others show stays.
+        """Play one step in the chosen envs or in all. The rows of other envs stay as they are.
 
-        actions: `[N, 5]`, each below the agent's `N_ACTIONS`. Masked ones are Sleep.
+        actions: `[N, 5]`, each below the agent's `N_ACTIONS`. A masked action becomes a Sleep.
         messages: `[N, 5, 8]`, zeros and ones, or None.
         chosen: booleans `[N]`.
         Returns obs, rewards and dones.
@@ -226,7 +228,7 @@ class BatchedSimulator(NetworkBatch):
         self._write_raw(chosen)
 
     def raw_arrays(self) -> NDArray[Any]:
-        """Return what `raw` is with shows_raw, as an array of the caller's own."""
+        """Return what the last step showed, `RAW` `[N]`. The caller owns the array."""
         raw = np.zeros(len(self.states), RAW)
         self._show(np.ones(len(raw), np.bool_), raw)
         return raw

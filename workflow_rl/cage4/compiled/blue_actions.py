@@ -4,48 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.cage4.compiled import constants
-from workflow_rl.cage4.compiled.actions import (
-    ALLOW,
-    ANALYSE,
-    BLOCK,
-    DECOY,
-    MONITOR,
-    REMOVE,
-    RESTORE,
-)
+from workflow_rl.cage4.compiled import actions, constants, hosts
 from workflow_rl.cage4.compiled.cells import free_whole_list, new_cell
 from workflow_rl.cage4.compiled.generator import below
-from workflow_rl.cage4.compiled.hosts import (
-    CONNECTIONS,
-    OLD_PROCESSES,
-    PROCESSES,
-    add_process,
-    draw_pid,
-    free_events,
-    free_process,
-    make_old,
-    rebuild,
-    set_service,
-    stop_process,
-)
 from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.red_sessions import forget_session, index_of
 
 
 @compiled
 def act_as_blue(s: Any, agent: int) -> None:
-    """Execute an agent's action, but Block and Allow, which come before all others."""
+    """Execute an agent's action. Block and Allow are executed earlier: see `control_traffic`."""
     kind, host = s.blue_done[agent], int64(s.blue_target[agent])
-    if kind == MONITOR:
+    if kind == actions.MONITOR:
         monitor(s, agent)
-    elif kind == ANALYSE:
+    elif kind == actions.ANALYSE:
         s.blue_result[agent] = files_on(s, host)
-    elif kind == REMOVE:
+    elif kind == actions.REMOVE:
         remove(s, host)
-    elif kind == RESTORE:
+    elif kind == actions.RESTORE:
         restore(s, host)
-    elif kind == DECOY:
+    elif kind == actions.DECOY:
         s.blue_result[agent] = deploy_decoy(s, host)
 
 
@@ -56,8 +34,8 @@ def control_traffic(s: Any, agent: int) -> None:
     to, source = int64(s.blue_target[agent]), int64(s.blue_source[agent])
     is_blocked = s.blocked[to] >> source & 1
     n = int64(s.n_blocked[to])
-    s.blue_result[agent] = (kind == BLOCK) != is_blocked
-    if kind == BLOCK and not is_blocked:
+    s.blue_result[agent] = (kind == actions.BLOCK) != is_blocked
+    if kind == actions.BLOCK and not is_blocked:
         is_listed = False
         for i in range(int64(s.n_blocking)):
             is_listed |= s.blocking[i] == to
@@ -67,7 +45,7 @@ def control_traffic(s: Any, agent: int) -> None:
         s.blocked[to] |= 1 << source
         s.blocked_order[to, n] = source
         s.n_blocked[to] = n + 1
-    elif kind == ALLOW and is_blocked:
+    elif kind == actions.ALLOW and is_blocked:
         s.blocked[to] ^= 1 << source
         s.n_blocked[to] = n - 1
         i = 0
@@ -79,8 +57,9 @@ def control_traffic(s: Any, agent: int) -> None:
 
 @compiled
 def monitor(s: Any, agent: int) -> None:
-    """`Monitor`: events become old ones. The host of the parent session comes last."""
-    first, parent = constants.FIRST_ZONE_OF_BLUE[agent], int64(s.blue_parent[agent])
+    """`Monitor`: make events old on all hosts. The host of the parent session comes last."""
+    first = constants.FIRST_ZONE_OF_BLUE[agent]
+    parent = int64(s.blue_parent[agent])
     for host in range(
         first * constants.PLACES, (first + constants.N_ZONES_OF_BLUE[agent]) * constants.PLACES
     ):
@@ -92,14 +71,14 @@ def monitor(s: Any, agent: int) -> None:
 
 @compiled
 def monitor_host(s: Any, agent: int, host: int) -> None:
-    """`Monitor` on one host, and the PIDs that become suspicious."""
-    event = int64(s.events[host, PROCESSES])
+    """`Monitor` on one host: note suspicious PIDs, and make the events old."""
+    event = int64(s.events[host, hosts.PROCESSES])
     while event != 0:
         if s.cells[event].pid != 0:
             suspect(s, agent, host, int64(s.cells[event].pid))
         event = int64(s.cells[event].next)
-    make_old(s, host, CONNECTIONS)
-    make_old(s, host, PROCESSES)
+    hosts.make_old(s, host, hosts.CONNECTIONS)
+    hosts.make_old(s, host, hosts.PROCESSES)
 
 
 @compiled
@@ -118,7 +97,8 @@ def suspect(s: Any, agent: int, host: int, pid: int) -> None:
 
 @compiled
 def files_on(s: Any, host: int) -> int:
-    """`Analyse`: bit 0 for cmd.sh, 1 for escalate.sh, and 2 if the last file is an escalate.sh."""
+    """`Analyse`. Return bit 0 for cmd.sh, bit 1 for escalate.sh, and bit 2 if the last file is
+    escalate.sh."""
     found = 0
     cell = int64(s.files[host])
     while cell != 0:
@@ -130,18 +110,19 @@ def files_on(s: Any, host: int) -> int:
 
 @compiled
 def remove(s: Any, host: int) -> None:
-    """`Remove`: every process whose PID was ever suspicious, but root's."""
+    """`Remove`: stop every process whose PID was ever suspicious, except root's processes."""
     suspicion = int64(s.suspicious[host])
     while suspicion != 0:
-        stop_process(s, host, int64(s.cells[suspicion].pid), False)
+        hosts.stop_process(s, host, int64(s.cells[suspicion].pid), False)
         suspicion = int64(s.cells[suspicion].next)
 
 
 @compiled
 def restore(s: Any, host: int) -> None:
-    """`RestoreFromBackup`. The host's blue session becomes the last of its agent's."""
+    """`RestoreFromBackup`. The host's blue session becomes the last of its agent's sessions."""
     agent = constants.BLUE_OF_ZONE[constants.ZONE[host]]
-    order, n = s.blue_order[agent], int64(s.n_blue_sessions[agent])
+    order = s.blue_order[agent]
+    n = int64(s.n_blue_sessions[agent])
     i = 0
     while order[i] != host:
         i += 1
@@ -149,17 +130,17 @@ def restore(s: Any, host: int) -> None:
         order[j] = order[j + 1]
     order[n - 1] = host
     take_red_sessions(s, host)
-    for which in range(OLD_PROCESSES + 1):
-        free_events(s, host, which)
+    for which in range(hosts.OLD_PROCESSES + 1):
+        hosts.free_events(s, host, which)
     free_whole_list(s, int64(s.files[host]))
     s.files[host] = 0
     cell = int64(s.processes[host])
     while cell != 0:
         following = int64(s.cells[cell].next)
-        free_process(s, cell)
+        hosts.free_process(s, cell)
         cell = following
     s.processes[host] = 0
-    rebuild(s, host)
+    hosts.rebuild(s, host)
     s.port_bits[host, :] = 0
     s.first_log[host] = s.n_log
 
@@ -178,7 +159,8 @@ def take_red_sessions(s: Any, host: int) -> None:
 
 @compiled
 def deploy_decoy(s: Any, host: int) -> int:
-    """`DeployDecoy`: one of the compatible decoys. Vsftpd always is. Returns the decoy's PID."""
+    """`DeployDecoy`: start one of the decoys whose ports are free on the host. Return its PID.
+    Vsftpd can always be drawn, because its port is not checked."""
     web, tls, mail = False, False, False
     cell = int64(s.processes[host])
     while cell != 0:
@@ -198,7 +180,7 @@ def deploy_decoy(s: Any, host: int) -> int:
             if chosen == 0:
                 kind = option
             chosen -= 1
-    pid = draw_pid(s, host)
-    add_process(s, host, kind, pid, constants.UBUNTU)
-    set_service(s, host, kind, pid)
+    pid = hosts.draw_pid(s, host)
+    hosts.add_process(s, host, kind, pid, constants.UBUNTU)
+    hosts.set_service(s, host, kind, pid)
     return pid

@@ -1,4 +1,4 @@
-"""Linked lists of cells."""
+"""Linked lists of cells. An index of a cell is 1 or more, and 0 stands for no cell."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_room(s: Any) -> None:
 
 @compiled
 def new_cell(s: Any) -> int:
-    """Return a cell that ends a list. Its other fields are to be set."""
+    """Return an unused cell that ends a list. The caller sets its other fields."""
     cell = int64(s.free_cell)
     if cell != 0:
         s.free_cell = s.cells[cell].next
@@ -31,14 +31,14 @@ def new_cell(s: Any) -> int:
 
 @compiled
 def free_list(s: Any, first: int, last: int) -> None:
-    """Give back the cells of a list, first and last not 0."""
+    """Give back the cells of a list that is not empty."""
     s.cells[last].next = s.free_cell
     s.free_cell = first
 
 
 @compiled
 def last_of(s: Any, first: int) -> int:
-    """Return the last cell of a list, first not 0."""
+    """Return the last cell of a list that is not empty."""
     cell = first
     while s.cells[cell].next != 0:
         cell = int64(s.cells[cell].next)
@@ -47,14 +47,14 @@ def last_of(s: Any, first: int) -> int:
 
 @compiled
 def free_whole_list(s: Any, first: int) -> None:
-    """Give back the cells of a list, which may be empty, without the lists that belong to them."""
+    """Give back the cells of a list, which may be empty. Lists that belong to them stay in use."""
     if first != 0:
         free_list(s, first, last_of(s, first))
 
 
 @compiled
 def append_cell(s: Any, first: int, cell: int) -> int:
-    """Put a cell at the end of a short list. Returns the first cell."""
+    """Put a cell at the end of a list, which is read to its end. Returns the first cell."""
     if first == 0:
         return cell
     s.cells[last_of(s, first)].next = cell
@@ -63,7 +63,7 @@ def append_cell(s: Any, first: int, cell: int) -> int:
 
 @compiled
 def without(s: Any, first: int, cell: int) -> int:
-    """Take a cell out of its list. Returns the list's first cell."""
+    """Take a cell out of its list. Returns the list's new first cell."""
     if first == cell:
         return int64(s.cells[cell].next)
     before = first

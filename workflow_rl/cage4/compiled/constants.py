@@ -1,7 +1,7 @@
-"""What every network of the challenge has in common, as tables.
+"""Tables of what all networks of the challenge have in common.
 
-Follows `EnterpriseScenarioGenerator`, `BlueRewardMachine` and the wrappers. `scenario4.HOST_NAMES`
-numbers the hosts.
+They follow `EnterpriseScenarioGenerator`, `BlueRewardMachine` and the wrappers. A host's number is
+its index in `scenario4.HOST_NAMES`, and a zone's number its index in `scenario4.ZONES`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from workflow_rl.cage4.scenario.scenario4 import (
 )
 
 RZA, OZA, RZB, OZB, CONTRACTOR, PUBLIC, ADMIN, OFFICE, INTERNET = range(9)
-N_ZONES, N_LAN = len(ZONES), INTERNET
+N_ZONES = len(ZONES)
+N_LAN = INTERNET  # The zones before the internet.
 FIRST_USER = 1
 FIRST_SERVER = FIRST_USER + N_USERS
 INTERNET_HOST = N_HOSTS - 1
@@ -44,7 +45,7 @@ BLUE_OF_ZONE = np.array(
 
 
 def _zones_of(owner_of_zone: Any, n_agents: int) -> tuple[Any, Any]:
-    """Return each agent's first zone, and how many it has. The zones of an agent are neighbours."""
+    """Return each agent's first zone, and its number of zones. An agent's zones are consecutive."""
     owned = owner_of_zone == np.arange(n_agents)[:, None]
     return owned.argmax(axis=1), owned.sum(axis=1)
 
@@ -53,22 +54,20 @@ FIRST_ZONE_OF_BLUE, N_ZONES_OF_BLUE = _zones_of(BLUE_OF_ZONE, N_BLUE)
 FIRST_ZONE_OF_RED, N_ZONES_OF_RED = _zones_of(RED_OF_ZONE, N_RED)
 ALPHABETICAL = np.array([ZONES.index(zone) for zone in SORTED_ZONES], np.int64)
 
-
-# Processes: services, decoys, those of sessions, and the shells of exploits.
+# The kinds of processes: services, decoys, processes of sessions, and the shells of exploits.
 SSHD, OT_SERVICE, APACHE, MYSQL, SMTP = range(5)
 DECOY_APACHE, DECOY_TOMCAT, DECOY_HARAKA, DECOY_VSFTPD = DECOYS.values()
 BLUE_SESSION, VELOCIRAPTOR, GREEN_SESSION, RED_SESSION, SHELL = range(9, 14)
 N_SERVICES = 9
 LISTENS_ON = np.array([22, 1, 80, 3390, 25, 80, 443, 25, 80, 0, 0, 0, 0, 0], np.int64)
-"""The port on which a process waits for connections; 0: none."""
+"""The port on which a process listens, by kind; 0 if it does not listen."""
 IS_SSH, IS_WEB_SERVER, IS_MYSQL, IS_SMTP = 1, 2, 3, 4
 PROCESS_TYPE = np.array([1, 0, 2, 3, 4, 2, 2, 4, 2, 0, 0, 0, 0, 0], np.int64)
 USER, UBUNTU, ROOT = range(3)
-# Sessions of red agents. Only abstract ones scan and exploit.
+# The types of red sessions. Only abstract sessions can scan and exploit.
 ABSTRACT, BY_SSH, REVERSE_SHELL = range(3)
 NO_PARENT = -1
 CMD_FILE, ESCALATE_FILE = range(2)
-
 
 LINKS = {
     INTERNET: (RZA, RZB, CONTRACTOR, PUBLIC),
@@ -80,17 +79,26 @@ LINKS = {
 
 
 def _router_routes() -> tuple[Any, Any]:
-    """Return the hosts on the route between the routers of two zones, and how many they are."""
+    """Return the routes between the routers of each two zones.
+
+    The first array `[8, 8]` has the number of routers on a route, and the second `[8, 8, 5]` their
+    host numbers.
+    """
     above = {low: high for high, lows in LINKS.items() for low in lows}
 
     def ascent(zone: int) -> list[int]:
-        return [zone, *(ascent(above[zone]) if zone in above else ())]
+        """Return the zones from this one to the root of the tree."""
+        zones = [zone]
+        while zones[-1] in above:
+            zones.append(above[zones[-1]])
+        return zones
 
     hops = np.zeros((N_LAN, N_LAN), np.int64)
     routes = np.zeros((N_LAN, N_LAN, 5), np.int64)
     for start in range(N_LAN):
         for end in range(N_LAN):
-            up, down = ascent(start), ascent(end)
+            up = ascent(start)
+            down = ascent(end)
             top = next(zone for zone in up if zone in down)
             zones = [*up[: up.index(top) + 1], *reversed(down[: down.index(top)])]
             hops[start, end] = len(zones)
@@ -99,15 +107,14 @@ def _router_routes() -> tuple[Any, Any]:
 
 
 N_HOPS, HOPS = _router_routes()
-"""`[8, 8]` and `[8, 8, 5]`."""
 
-# What PrivilegeEscalate on a zone's first server shows: the first servers of other zones.
+# By zone: the hosts that PrivilegeEscalate on the zone's first server shows, and their number.
 N_LINKED = scenario4.LINKED[:N_LAN].sum(axis=1)
 LINKED = np.zeros((N_LAN, 3), np.int64)
 for _zone, _n in enumerate(N_LINKED):
     LINKED[_zone, :_n] = np.flatnonzero(scenario4.LINKED[_zone]) * PLACES + FIRST_SERVER
 
-# Zones that greens may reach, by phase: `[3, 9, 9]`.
+# `[3, 9, 9]`, by phase, the green's zone and the server's zone: whether the green may reach it.
 GREEN_MAY_REACH = np.zeros((3, N_ZONES, N_ZONES), np.bool_)
 for _phase, _linked in enumerate(
     (
@@ -116,14 +123,17 @@ for _phase, _linked in enumerate(
         ((RZA, CONTRACTOR), (OZA, RZA)),
     )
 ):
-    _headquarters = [(hq, other) for hq in (PUBLIC, ADMIN, OFFICE) for other in (CONTRACTOR, 0, 2)]
-    for _from, _to in (*_linked, *_headquarters, *((zone, zone) for zone in range(N_LAN))):
-        GREEN_MAY_REACH[_phase, _from, _to] = GREEN_MAY_REACH[_phase, _to, _from] = True
+    for _zone in range(N_LAN):
+        GREEN_MAY_REACH[_phase, _zone, _zone] = True
+    _others = (CONTRACTOR, RZA, RZB)
+    _headquarters = [(hq, other) for hq in (PUBLIC, ADMIN, OFFICE) for other in _others]
+    for _zone, _other in (*_linked, *_headquarters):
+        GREEN_MAY_REACH[_phase, _zone, _other] = GREEN_MAY_REACH[_phase, _other, _zone] = True
 
 
 def _policy() -> Any:
-    """Return `[3, 9, 9]`, by phase and zone: 1 for each other zone, in the alphabet's order, that
-    the wrapper's policy cuts off."""
+    """Return `[3, 9, 9]`, by phase, zone and other zone: 1 if the wrapper's policy says that the
+    zone should block the other zone. Other zones are in the order of `SORTED_ZONES`."""
     connected = np.zeros((3, N_ZONES, N_ZONES), np.bool_)
     clique = (INTERNET, ADMIN, OFFICE, PUBLIC, CONTRACTOR, RZA, RZB)
     for zone in clique:

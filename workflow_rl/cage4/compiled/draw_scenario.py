@@ -1,4 +1,4 @@
-"""The start of an episode: follows `EnterpriseScenarioGenerator`, and the start of `State`."""
+"""The start of an episode: follows `EnterpriseScenarioGenerator`, and `State.__init__`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def draw_scenario(s: Any) -> None:
     draw_zones(s)
     for zone in range(constants.N_LAN):
         draw_hosts(s, zone)
-    # The internet's only host, with its address and distribution.
+    # The only host of the internet. CybORG draws an address and a distribution for it.
     s.exists[constants.INTERNET_HOST] = True
     s.host_octet[constants.INTERNET_HOST] = 1 + below(s, N_ADDRESSES)
     below(s, 2)
@@ -43,7 +43,7 @@ def draw_scenario(s: Any) -> None:
 
 @compiled
 def draw_zones(s: Any) -> None:
-    """`_generate_subnets`. The first row of port bits is working space until the episode begins."""
+    """`_generate_subnets`. Until the episode begins, the rows of `port_bits` are working space."""
     free = s.port_bits[0]
     for i in range(N_OCTETS):
         free[i] = i
@@ -88,7 +88,7 @@ def draw_hosts(s: Any, zone: int) -> None:
 
 @compiled
 def draw_host(s: Any, host: int) -> None:
-    """`_generate_linux_host`: distribution, services, and one unused draw a process."""
+    """`_generate_linux_host`: distribution and services. Each process has one draw without use."""
     s.exists[host] = True
     s.distribution[host] = below(s, 2)
     add_original(s, host, constants.SSHD, draw_service_pid(s))
@@ -118,7 +118,7 @@ def add_original(s: Any, host: int, kind: int, pid: int) -> None:
 
 @compiled
 def draw_service_pid(s: Any) -> int:
-    """`_generate_pid`: a PID that no service has. Used ones are marked in the third row."""
+    """`_generate_pid`: a PID that no service has. The third row of port bits marks used PIDs."""
     used = s.port_bits[2]
     while True:
         i = below(s, N_PIDS)
@@ -149,7 +149,7 @@ def draw_blue_parent(s: Any, agent: int) -> None:
 
 @compiled
 def draw_red_start(s: Any, agent: int) -> None:
-    """`_generate_red_agents`: the host that an agent knows of."""
+    """`_generate_red_agents`: the host that an agent knows at the start."""
     zone = constants.FIRST_ZONE_OF_RED[agent] + below(s, constants.N_ZONES_OF_RED[agent])
     i = below(s, int64(s.n_users[zone]) + int64(s.n_servers[zone]))
     place = (
@@ -189,7 +189,7 @@ def start_sessions(s: Any) -> None:
 
 @compiled
 def draw_session_pid(s: Any, host: int, kind: int) -> int:
-    """`Host.create_pid` before there are cells."""
+    """`Host.create_pid`, before the host's processes are in cells."""
     highest = 0
     for i in range(int64(s.n_original[host])):
         highest = max(highest, int64(s.original_pid[host, i]))

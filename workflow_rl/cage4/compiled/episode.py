@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.cage4.compiled.actions import (
-    ALLOW,
-    BLOCK,
-    BLUE_COST,
-    BLUE_DURATION,
-    DROPPED,
-    IMPACT,
-    INVALID,
-    KIND_OF,
-    RED_SLEEP,
-    SLEEP,
-    SOURCE_OF,
-    TARGET_OF,
-)
+from workflow_rl.cage4.compiled import actions
 from workflow_rl.cage4.compiled.blue_actions import act_as_blue, control_traffic, monitor
 from workflow_rl.cage4.compiled.cells import check_room
 from workflow_rl.cage4.compiled.constants import N_BLUE, N_RED, NOBODY, REWARDS, ZONE
@@ -40,7 +27,7 @@ PHASES = len(MISSION_PHASES)
 
 @compiled
 def reset_env(s: Any, is_seeded: bool, words: Any, red_class: int, max_steps: int) -> None:
-    """Begin an episode, with a generator seeded by `seed_words` `[4]`, or with the present one."""
+    """Begin an episode. If is_seeded, seed the generator with words, the `seed_words` `[4]`."""
     if is_seeded:
         seed(s, words)
     s.red_class = red_class
@@ -51,8 +38,8 @@ def reset_env(s: Any, is_seeded: bool, words: Any, red_class: int, max_steps: in
 
 
 @compiled
-def step_env(s: Any, actions: Any) -> None:
-    """Play one step with the five agents' actions `[5]`, unless the episode cannot go on."""
+def step_env(s: Any, chosen: Any) -> None:
+    """Play one step with the five agents' chosen actions `[5]`, unless the episode cannot go on."""
     if s.step_count >= s.max_steps:
         s.error = PAST_THE_END
         return
@@ -62,7 +49,7 @@ def step_env(s: Any, actions: Any) -> None:
     update_phase(s)
     s.machine_reward = 0
     s.action_cost = 0
-    choose_as_blue(s, actions)
+    choose_as_blue(s, chosen)
     choose_as_green(s)
     choose_as_red(s)
     if s.error != NO_ERROR:
@@ -79,8 +66,8 @@ def step_env(s: Any, actions: Any) -> None:
         check_sessions(s, agent)
     for agent in range(N_RED):
         learn(s, agent)
-        if s.red_done[agent] == IMPACT and s.n_sessions[agent] > 0:
-            # Failed ones cost too: in CybORG every outcome counts as true.
+        if s.red_done[agent] == actions.IMPACT and s.n_sessions[agent] > 0:
+            # A failed Impact costs too: CybORG's test of its success is true for every outcome.
             s.machine_reward += REWARDS[s.phase, ZONE[s.red_target[agent]], IMPACT_COST]
     remember_outcomes(s)
     s.step_count += 1
@@ -89,7 +76,8 @@ def step_env(s: Any, actions: Any) -> None:
 
 @compiled
 def update_phase(s: Any) -> None:
-    """`check_next_phase_on_update_step`: three phases, the first ones longer by a step."""
+    """`check_next_phase_on_update_step`: three phases. The steps that a division by three leaves
+    over go to the first phases."""
     end, phase = 0, 0
     for i in range(PHASES):
         end += s.max_steps // PHASES + (i < s.max_steps % PHASES)
@@ -101,30 +89,30 @@ def update_phase(s: Any) -> None:
 
 
 @compiled
-def choose_as_blue(s: Any, actions: Any) -> None:
-    """Take the actions of agents that are not busy. A Restore costs in any case."""
+def choose_as_blue(s: Any, chosen: Any) -> None:
+    """Take the actions of agents that are not busy. A busy agent's Restore costs, too."""
     for agent in range(N_BLUE):
-        action = actions[agent]
-        kind = KIND_OF[agent, action] if is_possible(s, agent, action) else SLEEP
-        s.action_cost -= BLUE_COST[kind]
+        action = chosen[agent]
+        kind = actions.KIND_OF[agent, action] if is_possible(s, agent, action) else actions.SLEEP
+        s.action_cost -= actions.BLUE_COST[kind]
         if s.blue_ticks[agent] == 0:
             s.blue_kind[agent] = kind
-            s.blue_target[agent] = TARGET_OF[agent, action]
-            s.blue_source[agent] = SOURCE_OF[agent, action]
-            s.blue_ticks[agent] = BLUE_DURATION[kind]
+            s.blue_target[agent] = actions.TARGET_OF[agent, action]
+            s.blue_source[agent] = actions.SOURCE_OF[agent, action]
+            s.blue_ticks[agent] = actions.BLUE_DURATION[kind]
 
 
 @compiled
 def tick(s: Any) -> None:
-    """An action takes effect in its last step. Until then, its agent sleeps."""
+    """Count down the actions. One takes effect in its last step. Until then, its agent sleeps."""
     for agent in range(N_BLUE):
         s.blue_ticks[agent] -= 1
-        s.blue_done[agent] = s.blue_kind[agent] if s.blue_ticks[agent] == 0 else SLEEP
+        s.blue_done[agent] = s.blue_kind[agent] if s.blue_ticks[agent] == 0 else actions.SLEEP
     for agent in range(N_RED):
         s.red_ticks[agent] -= 1
         is_done = s.red_ticks[agent] == 0
-        s.red_done[agent] = s.red_kind[agent] if is_done else RED_SLEEP
-        s.seen_kind[agent] = DROPPED
+        s.red_done[agent] = s.red_kind[agent] if is_done else actions.RED_SLEEP
+        s.seen_kind[agent] = actions.DROPPED
         s.seen_success[agent] = UNKNOWN if is_done else IN_PROGRESS
         s.sees_target[agent] = False
         s.sees_links[agent] = False
@@ -133,13 +121,13 @@ def tick(s: Any) -> None:
 
 @compiled
 def sort_actions(s: Any) -> None:
-    """`sort_action_order`: actions whose session is gone are dropped, the others are shuffled for
-    a bandwidth that is never short."""
+    """`sort_action_order`: drop the actions whose session is gone, and draw a shuffle of the rest.
+    CybORG shuffles to limit bandwidth, but no action uses bandwidth."""
     n = N_BLUE + s.n_greens
     for agent in range(N_RED):
         kind = s.red_done[agent]
         s.route_start[agent] = NOBODY
-        if kind != RED_SLEEP and kind != INVALID:
+        if kind != actions.RED_SLEEP and kind != actions.INVALID:
             i = index_of(s, agent, int64(s.red_session[agent]))
             if i < 0:
                 continue
@@ -150,14 +138,16 @@ def sort_actions(s: Any) -> None:
 
 @compiled
 def execute_actions(s: Any) -> None:
-    """Blocks first, then blue, green and red agents in order."""
+    """Execute Block and Allow first, then the actions of blue, green and red agents in order."""
     for agent in range(N_BLUE):
-        if s.blue_done[agent] == BLOCK or s.blue_done[agent] == ALLOW:
+        if s.blue_done[agent] == actions.BLOCK or s.blue_done[agent] == actions.ALLOW:
             control_traffic(s, agent)
     for agent in range(N_BLUE):
         act_as_blue(s, agent)
     act_as_green(s)
     for agent in range(N_RED):
         kind = s.red_done[agent]
-        if kind == INVALID or (kind != RED_SLEEP and s.route_start[agent] != NOBODY):
+        if kind == actions.INVALID or (
+            kind != actions.RED_SLEEP and s.route_start[agent] != NOBODY
+        ):
             act_as_red(s, agent)

@@ -2,7 +2,7 @@
 
 Source: O'Neill, "PCG: A Family of Simple Fast Space-Efficient Statistically Good Algorithms for
 Random Number Generation" (2014), PCG XSL RR 128/64; Lemire, "Fast Random Integer Generation in an
-Interval" (2019). A draw of 32 bits uses half a word, and the other half is kept for the next one.
+Interval" (2019). A draw of 32 bits uses half a word. The other half is kept for the next draw.
 
 A generator `g` is any record with the fields of GENERATOR.
 """
@@ -22,7 +22,7 @@ GENERATOR: list[Any] = [
     ("pcg_low", np.uint64),
     ("increment_high", np.uint64),
     ("increment_low", np.uint64),
-    # The kept half, which stays here after its use.
+    # The half that is kept. The field keeps its value after the half was used.
     ("half", np.uint32),
     ("has_half", np.uint8),
 ]
@@ -42,7 +42,7 @@ def seed(g: Any, words: Any) -> None:
     """Start the generator as `PCG64(SeedSequence)` does, with the `seed_words` `[4]`."""
     g.increment_high = (words[2] << ONE) | (words[3] >> TOP)
     g.increment_low = (words[3] << ONE) | ONE
-    # One step from state 0 gives the increment; then the first two words are added.
+    # One step from state 0 gives the increment. Then PCG64 adds the first two words.
     low = g.increment_low + words[1]
     carry = ONE if low < words[1] else np.uint64(0)
     g.pcg_low = low
@@ -100,7 +100,7 @@ def below(g: Any, n: int) -> int:
 
 @compiled
 def shuffle_draws(g: Any, n: int) -> None:
-    """The draws of `shuffle` of n elements, of which CybORG does not use the order."""
+    """Make the draws of `shuffle` for n elements. CybORG does not use the order that results."""
     mask = 1
     while mask < n - 1:
         mask = 2 * mask + 1
@@ -113,7 +113,7 @@ def shuffle_draws(g: Any, n: int) -> None:
 
 @compiled
 def choice_by_weight(g: Any, cumulated: Any, n: int) -> int:
-    """The index of `choice(p=...)` among n elements, by the cumulated probabilities `[n]`."""
+    """Return the index of `choice(p=...)` among n elements. cumulated: `[n]`, sums of p."""
     draw = random(g)
     i = 0
     while i < n - 1 and cumulated[i] <= draw:

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.cage4.compiled import constants
+from workflow_rl.cage4.compiled import constants, hosts
 from workflow_rl.cage4.compiled.generator import below, random
-from workflow_rl.cage4.compiled.hosts import (
-    PROCESSES,
-    add_event,
-    add_process,
-    draw_pid,
-    draw_port,
-    new_connection,
-    see_connection,
-)
 from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.red_sessions import add_session
 from workflow_rl.cage4.scenario.scenario4 import FAILED_ACCESS, FAILED_WORK
@@ -25,7 +16,7 @@ REFUSED_PORT = 8800
 
 @compiled
 def choose_as_green(s: Any) -> None:
-    """`EnterpriseGreenAgent.get_action` of all."""
+    """`EnterpriseGreenAgent.get_action` of all greens."""
     for i in range(int64(s.n_greens)):
         s.green_choice[i] = below(s, N_CHOICES)
 
@@ -60,8 +51,8 @@ def work(s: Any, host: int) -> bool:
     if below(s, 100) >= s.reliability[host, service]:
         return False
     if random(s) < s.scenario.false_alert_rate:
-        port = draw_port(s, host)
-        add_event(s, host, PROCESSES, new_connection(s, host, port, host, 0))
+        port = hosts.draw_port(s, host)
+        hosts.add_event(s, host, hosts.PROCESSES, hosts.new_connection(s, host, port, host, 0))
     if random(s) < s.scenario.phishing_rate:
         phish(s, host)
     return True
@@ -69,25 +60,28 @@ def work(s: Any, host: int) -> bool:
 
 @compiled
 def access(s: Any, host: int) -> bool:
-    """`GreenAccessService`: only blocks between the two zones refuse it. Returns its success."""
+    """`GreenAccessService`: it fails if one of the two zones blocks the other. Returns success."""
     zone = constants.ZONE[host]
     server = int64(s.reached[zone, below(s, int64(s.n_reached[zone]))])
     other = constants.ZONE[server]
-    port = draw_port(s, server)
+    port = hosts.draw_port(s, server)
     if s.blocked[zone] >> other & 1 or s.blocked[other] >> zone & 1:
-        see_connection(s, server, server, 0, host, REFUSED_PORT)
+        hosts.see_connection(s, server, server, 0, host, REFUSED_PORT)
         return False
     if random(s) < s.scenario.false_alert_rate:
-        see_connection(s, server, host, 0, server, port)
+        hosts.see_connection(s, server, host, 0, server, port)
     return True
 
 
 @compiled
 def phish(s: Any, host: int) -> None:
-    """`PhishingEmail`: a red session, unless there is one. The last red in the zone sends it."""
+    """`PhishingEmail`: open a red session on a host, unless the host has one. The sender is the
+    first red agent on the zone's last host with red sessions. If there is no such host, the sender
+    is drawn among the red agents in other zones."""
     if s.red_sessions[host] != 0:
         return
-    sender, n_outside = constants.NOBODY, 0
+    sender = constants.NOBODY
+    n_outside = 0
     for other in range(constants.N_HOSTS):
         if s.red_sessions[other] != 0:
             present = agents_on(s, other)
@@ -102,8 +96,8 @@ def phish(s: Any, host: int) -> None:
         if n_outside == 0:
             return
         sender = sender_outside(s, below(s, n_outside))
-    pid = draw_pid(s, host)
-    add_process(s, host, constants.RED_SESSION, pid, constants.USER)
+    pid = hosts.draw_pid(s, host)
+    hosts.add_process(s, host, constants.RED_SESSION, pid, constants.USER)
     add_session(s, sender, host, constants.ABSTRACT, constants.USER, constants.NO_PARENT, pid)
 
 
@@ -120,7 +114,7 @@ def agents_on(s: Any, host: int) -> int:
 
 @compiled
 def sender_outside(s: Any, n_before: int) -> int:
-    """Return one of the red agents by host, if none is in the zone."""
+    """Return the red agent that comes after n_before others, ordered by host and agent."""
     for host in range(constants.N_HOSTS):
         if s.red_sessions[host] != 0:
             present = agents_on(s, host)

@@ -5,20 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from workflow_rl.cage4.agent.raw_record import FIRST_PORT
-from workflow_rl.cage4.compiled import state
-from workflow_rl.cage4.compiled.cells import (
-    append_cell,
-    free_list,
-    free_whole_list,
-    new_cell,
-    without,
-)
+from workflow_rl.cage4.compiled import cells, state
 from workflow_rl.cage4.compiled.constants import N_RED, ROOT, SMTP, UBUNTU, USER
 from workflow_rl.cage4.compiled.generator import below
 from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.red_sessions import forget_session, leave_host
 
-# Lists of events, in this order in `events`, and their bits in `has_events`.
+# The lists of a host's events, in the order of `events`. Their bits in `has_events` follow.
 CONNECTIONS, OLD_CONNECTIONS, PROCESSES, OLD_PROCESSES = range(4)
 CONNECTION_BITS = 1 << CONNECTIONS | 1 << OLD_CONNECTIONS
 PROCESS_BITS = 1 << PROCESSES | 1 << OLD_PROCESSES
@@ -27,7 +20,7 @@ NOT_FOUND = -1
 
 @compiled
 def draw_port(s: Any, host: int) -> int:
-    """`get_ephemeral_port`: a port in use is drawn again, once."""
+    """`get_ephemeral_port`: draw a port. If it is in use, draw a second time, and keep this one."""
     port = below(s, state.N_PORTS)
     if s.port_bits[host, port >> 5] >> (port & 31) & 1:
         port = below(s, state.N_PORTS)
@@ -60,7 +53,7 @@ def draw_pid(s: Any, host: int) -> int:
 @compiled
 def add_process(s: Any, host: int, kind: int, pid: int, user: int) -> int:
     """Add a process at the end of a host's list. Returns its cell."""
-    cell = new_cell(s)
+    cell = cells.new_cell(s)
     s.cells[cell].kind = kind
     s.cells[cell].pid = pid
     s.cells[cell].user = user
@@ -70,7 +63,6 @@ def add_process(s: Any, host: int, kind: int, pid: int, user: int) -> int:
 
 @compiled
 def append_process(s: Any, host: int, cell: int) -> None:
-    """Put a cell at the end of a host's processes."""
     s.cells[cell].next = 0
     if s.processes[host] == 0:
         s.processes[host] = cell
@@ -81,7 +73,6 @@ def append_process(s: Any, host: int, cell: int) -> None:
 
 @compiled
 def remove_process(s: Any, host: int, cell: int) -> None:
-    """Take a cell out of a host's processes."""
     previous = 0
     if s.last_process[host] == cell:
         at = int64(s.processes[host])
@@ -89,7 +80,7 @@ def remove_process(s: Any, host: int, cell: int) -> None:
             previous = at
             at = int64(s.cells[at].next)
         s.last_process[host] = previous
-    s.processes[host] = without(s, int64(s.processes[host]), cell)
+    s.processes[host] = cells.without(s, int64(s.processes[host]), cell)
 
 
 @compiled
@@ -104,8 +95,8 @@ def process_of(s: Any, host: int, pid: int) -> int:
 @compiled
 def free_process(s: Any, cell: int) -> None:
     """Give back the cells of a process that is in no list."""
-    free_whole_list(s, int64(s.cells[cell].first))
-    free_list(s, cell, cell)
+    cells.free_whole_list(s, int64(s.cells[cell].first))
+    cells.free_list(s, cell, cell)
 
 
 @compiled
@@ -114,13 +105,13 @@ def add_connection(
 ) -> None:
     """Add a connection to a process, after the one on which it listens."""
     cell = new_connection(s, local, local_port, remote, remote_port)
-    s.cells[process].first = append_cell(s, int64(s.cells[process].first), cell)
+    s.cells[process].first = cells.append_cell(s, int64(s.cells[process].first), cell)
 
 
 @compiled
 def new_connection(s: Any, local: int, local_port: int, remote: int, remote_port: int) -> int:
-    """Return a cell with the hosts and ports of a connection. Port 0: none."""
-    cell = new_cell(s)
+    """Return a cell with the hosts and ports of a connection. Port 0 stands for no port."""
+    cell = cells.new_cell(s)
     s.cells[cell].local_host = local
     s.cells[cell].local_port = local_port
     s.cells[cell].remote_host = remote
@@ -131,7 +122,6 @@ def new_connection(s: Any, local: int, local_port: int, remote: int, remote_port
 
 @compiled
 def add_event(s: Any, host: int, which: int, cell: int) -> None:
-    """Put a cell at the end of a host's list of events."""
     if s.events[host, which] == 0:
         s.events[host, which] = cell
         s.has_events[host] |= 1 << which
@@ -144,23 +134,21 @@ def add_event(s: Any, host: int, which: int, cell: int) -> None:
 def see_connection(
     s: Any, host: int, local: int, local_port: int, remote: int, remote_port: int
 ) -> None:
-    """Add a connection to the events of a host."""
     cell = new_connection(s, local, local_port, remote, remote_port)
     add_event(s, host, CONNECTIONS, cell)
 
 
 @compiled
 def free_events(s: Any, host: int, which: int) -> None:
-    """Empty one list of events."""
     if s.events[host, which] != 0:
-        free_list(s, int64(s.events[host, which]), int64(s.last_event[host, which]))
+        cells.free_list(s, int64(s.events[host, which]), int64(s.last_event[host, which]))
         s.events[host, which] = 0
         s.has_events[host] &= 255 ^ (1 << which)
 
 
 @compiled
 def make_old(s: Any, host: int, which: int) -> None:
-    """Make a list of events the old one."""
+    """Replace a list of old events by the list of events, which is then empty."""
     free_events(s, host, which + 1)
     s.events[host, which + 1] = s.events[host, which]
     s.last_event[host, which + 1] = s.last_event[host, which]
@@ -172,14 +160,14 @@ def make_old(s: Any, host: int, which: int) -> None:
 
 @compiled
 def add_file(s: Any, host: int, kind: int) -> None:
-    cell = new_cell(s)
+    cell = cells.new_cell(s)
     s.cells[cell].kind = kind
-    s.files[host] = append_cell(s, int64(s.files[host]), cell)
+    s.files[host] = cells.append_cell(s, int64(s.files[host]), cell)
 
 
 @compiled
 def set_service(s: Any, host: int, kind: int, pid: int) -> None:
-    """Add a service, or replace the one of this name."""
+    """Add a service, or replace the host's service of this kind."""
     i = 0
     while i < s.n_services[host] and s.service_kind[host, i] != kind:
         i += 1
@@ -204,7 +192,8 @@ def rebuild(s: Any, host: int) -> None:
 
 @compiled
 def stop_process(s: Any, host: int, pid: int, stops_all: bool) -> bool:
-    """`StopProcess`: only `Withdraw` stops root's processes. Returns whether it succeeded."""
+    """`StopProcess`. Returns whether it succeeded. A service restarts with a new PID. stops_all:
+    whether root's processes can be stopped, too, as by `Withdraw`."""
     cell = process_of(s, host, pid)
     if cell == 0 or (s.cells[cell].user == ROOT and not stops_all):
         return False

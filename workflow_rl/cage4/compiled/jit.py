@@ -1,4 +1,4 @@
-"""How the simulator is compiled, and what only its compiled code does."""
+"""How CAGE-4's simulator is compiled, and an operation that Python lacks."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ __all__ = [
     "multiply_add",
 ]
 
-# In compiled code, `int` of an unsigned number is an unsigned 64-bit number, whose sum with another
-# number is a float.
+# In compiled code, `int` of an unsigned number gives an unsigned 64-bit number. The sum of an
+# unsigned and a signed number is a float. So compiled code calls `int64` instead.
 int64: Any = np.int64
 _GUEST = Path(__file__).parents[1]
 _TABLES = (
@@ -41,7 +41,8 @@ def _multiply_add(
     addend_high: Any,
     addend_low: Any,
 ) -> Any:
-    """Return (high, low) of `value * factor + addend` modulo 2**128, all of them uint64 halves."""
+    """Return `value * factor + addend` modulo 2**128 as (high, low). Each number is given by two
+    uint64 halves, those of the value by `high` and `low`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         wide = ir.IntType(128)
@@ -50,7 +51,9 @@ def _multiply_add(
             shifted = builder.shl(builder.zext(upper, wide), wide(64))
             return builder.or_(shifted, builder.zext(lower, wide))
 
-        value, factor, addend = (join(*arguments[i : i + 2]) for i in (0, 2, 4))
+        value = join(*arguments[0:2])
+        factor = join(*arguments[2:4])
+        addend = join(*arguments[4:6])
         result = builder.add(builder.mul(value, factor), addend)
         upper = builder.trunc(builder.lshr(result, wide(64)), ir.IntType(64))
         lower = builder.trunc(result, ir.IntType(64))

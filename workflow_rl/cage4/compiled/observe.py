@@ -22,13 +22,13 @@ SHOWN = np.array(
         *range(constants.FIRST_USER, constants.FIRST_USER + scenario4.N_USERS),
     ]
 )
-"""The places of a zone's hosts, in the order of names: `[16]`."""
+"""`[16]`: the places of a zone's hosts, in the order of the hosts' names."""
 N_SHOWN = scenario4.HOSTS_OF_A_ZONE
 
 
 @compiled
 def observe(s: Any, messages: Any, obs: Any) -> None:
-    """Write the five observations, obs int8 `[578]`. messages: `[5, 8]`, 0 or 1."""
+    """Write the five observations. obs: int8 `[578]`. messages: `[5, 8]`, zeros and ones."""
     for agent in range(constants.N_BLUE):
         at = scenario4.FIRST_OBS[agent]
         obs[at] = s.phase
@@ -44,7 +44,7 @@ def observe(s: Any, messages: Any, obs: Any) -> None:
 
 @compiled
 def show_zone(s: Any, zone: int, obs: Any, at: int) -> int:
-    """Write the 59 entries of one zone. Returns the place after them."""
+    """Write the 59 entries of one zone from index `at` on. Returns the index after them."""
     for i in range(constants.N_ZONES):
         other = constants.ALPHABETICAL[i]
         obs[at + i] = zone == other
@@ -60,7 +60,7 @@ def show_zone(s: Any, zone: int, obs: Any, at: int) -> int:
 
 @compiled
 def write_masks(s: Any, masks: Any) -> None:
-    """Write which actions are possible in this episode, masks bool `[570]`."""
+    """Write which actions are possible in this episode. masks: bool `[570]`."""
     for agent in range(constants.N_BLUE):
         for action in range(ACTION_COUNTS[agent]):
             masks[scenario4.FIRST_ACTION[agent] + action] = is_possible(s, agent, action)
@@ -68,5 +68,5 @@ def write_masks(s: Any, masks: Any) -> None:
 
 @compiled
 def is_possible(s: Any, agent: int, action: int) -> bool:
-    """Return whether an action is on a host that exists, or on none."""
+    """Return whether an action has no target host, or its target host exists."""
     return not IS_ON_HOST[KIND_OF[agent, action]] or s.exists[TARGET_OF[agent, action]] != 0

@@ -1,7 +1,18 @@
 """What critics may see while a team learns: the true state, and each agent's own reward.
 
-Agents never see this. In place of a green's failures, which are drawn, the own reward holds their
-expectation, so that it varies less.
+Agents never see this. The own reward counts the expected failures of greens instead of the drawn
+failures, so that the reward varies less.
+
+The true state of an agent's zones has 20 numbers:
+
+    0, 1     greens: the sum of the shares of their work that fails, and the cost of this per step
+    2        1 if the zone's red agent has a session
+    3 to 6   red sessions on users' hosts: of root, with a state in HAS_SESSION, abstract, others
+    7 to 10  red sessions on servers, in the same order
+    11, 12   root's sessions: what the greens of users' hosts lose, and what an Impact costs
+    13, 14   sessions that the blue agent's action in progress ends: of root, others
+    15 to 17 red: how many session ids it knows, abstract sessions per known id, known hosts
+    18, 19   the steps for which the blue agent is busy; 1 if red has acted
 """
 
 from __future__ import annotations
@@ -14,16 +25,16 @@ from workflow_rl.cage4.compiled.jit import compiled, entry_point
 from workflow_rl.cage4.compiled.red_tables import HAS_SESSION
 from workflow_rl.cage4.scenario.scenario4 import FAILED_WORK, IMPACT_COST
 
-GREEN_WORK = 1 / 3  # Of three choices, one is to work.
+GREEN_WORK = 1 / 3  # A green chooses to work with this probability.
 FULL = 100
 
 
 @entry_point
 def look(states: Any, restores: Any, seen: Any, rewards: Any) -> None:
-    """Write what N networks hold and what the last step cost each agent.
+    """Write the true state of N networks, and what the last step cost each agent.
 
-    states: of a BatchedSimulator. restores: bool `[N, 5]`, who gave a Restore. seen: float
-    `[N, 5, 20]`. rewards: float `[N, 5]`.
+    states: those of a BatchedSimulator. restores: bool `[N, 5]`, which agents handed in a Restore.
+    seen: float `[N, 5, 20]`. rewards: float `[N, 5]`.
     """
     for i in range(len(states)):
         s = states[i]
@@ -62,7 +73,7 @@ def look_at_greens(s: Any, seen: Any, rewards: Any) -> None:
 
 @compiled
 def look_at_red(s: Any, blue: int, red: int, seen: Any) -> None:
-    """Count the sessions of the zone's red agent, by what they can do, on users and servers."""
+    """Write the numbers 2 to 19, which are about the zone's red agent and its sessions."""
     n_abstract = 0
     seen[2] = s.n_sessions[red] > 0
     for i in range(s.n_sessions[red]):

@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.cage4.agent.raw_record import (
-    ANALYSED,
-    APPROACHED,
-    CMD,
-    DECEIVED,
-    ESCALATE,
-    FIRST_PORT,
-    MAX_SOURCES,
-    PASSED,
-    SCANNED,
-    STRANGER,
-    TAKEN,
-)
+from workflow_rl.cage4.agent import raw_record
 from workflow_rl.cage4.compiled.actions import ALLOW, ANALYSE, BLOCK, DECOY, SLEEP
 from workflow_rl.cage4.compiled.constants import BLUE_OF_ZONE, N_BLUE, N_HOSTS, ZONE
 from workflow_rl.cage4.compiled.exploits import PORTS, SSH
@@ -53,7 +41,7 @@ def write_raw(s: Any, raw: Any) -> bool:
         while event != 0:
             if s.cells[event].pid == 0:
                 raw.false_alerts[host] += 1
-            elif raw.n_shells[host] == MAX_SOURCES:
+            elif raw.n_shells[host] == raw_record.MAX_SOURCES:
                 has_room = False
             else:
                 raw.shell_pid[host, raw.n_shells[host]] = s.cells[event].pid
@@ -64,7 +52,6 @@ def write_raw(s: Any, raw: Any) -> bool:
 
 @compiled
 def write_outcome(s: Any, agent: int, raw: Any) -> None:
-    """Write what became of an agent's action."""
     kind, host, result = s.blue_done[agent], int64(s.blue_target[agent]), s.blue_result[agent]
     raw.success[agent] = TRUE
     if s.blue_ticks[agent] != 0:
@@ -72,7 +59,7 @@ def write_outcome(s: Any, agent: int, raw: Any) -> None:
     elif s.step_count == 0 or kind == SLEEP:
         raw.success[agent] = UNKNOWN
     elif kind == ANALYSE:
-        raw.files[host] = ANALYSED | (result & (CMD | ESCALATE))
+        raw.files[host] = raw_record.ANALYSED | (result & (raw_record.CMD | raw_record.ESCALATE))
     elif kind == DECOY:
         raw.decoy_pid[host] = result
         for i in range(int64(s.n_services[host])):
@@ -85,7 +72,8 @@ def write_outcome(s: Any, agent: int, raw: Any) -> None:
 @compiled
 def write_connections(s: Any, host: int, raw: Any) -> bool:
     """Write the connection events of a host. Returns whether there was room for the sources."""
-    event, before = int64(s.events[host, OLD_CONNECTIONS]), 0
+    event = int64(s.events[host, OLD_CONNECTIONS])
+    before = 0
     while event != 0:
         how = meaning_of(s, host, before, event)
         if how == BY_GREEN:
@@ -99,25 +87,25 @@ def write_connections(s: Any, host: int, raw: Any) -> bool:
 
 @compiled
 def meaning_of(s: Any, host: int, before: int, event: int) -> int:
-    """Return the bit of `seen` that an event adds, or BY_GREEN. before: the event before it, or 0.
+    """Return the bit of `seen` that an event adds, or BY_GREEN. before: the previous event, or 0.
 
-    An SSH exploit that takes a host tries passwords, which makes a row of equal events. Every other
-    event of a host's own port has a remote port of its own.
+    An SSH exploit that takes a host tries passwords, and this makes several equal events in a row.
+    Other events of one local port differ in their remote ports.
     """
     port = s.cells[event].local_port
     if port == 0:
         if s.cells[event].remote_port != PORTS[SSH]:
             return BY_GREEN
-        return APPROACHED if s.cells[event].local_host == host else PASSED
-    if port >= FIRST_PORT:
-        return DECEIVED
+        return raw_record.APPROACHED if s.cells[event].local_host == host else raw_record.PASSED
+    if port >= raw_record.FIRST_PORT:
+        return raw_record.DECEIVED
     is_row = are_equal(s, before, event) or are_equal(s, event, int64(s.cells[event].next))
-    return TAKEN if is_row else SCANNED
+    return raw_record.TAKEN if is_row else raw_record.SCANNED
 
 
 @compiled
 def are_equal(s: Any, first: int, second: int) -> bool:
-    """Return whether two events, of which one may be 0, have the same source and ports."""
+    """Return whether two events exist and have the same source and ports."""
     return (
         first != 0
         and second != 0
@@ -131,11 +119,11 @@ def are_equal(s: Any, first: int, second: int) -> bool:
 def add_source(raw: Any, host: int, source: int, how: int) -> bool:
     """Add a bit of `seen` to a source of a host. Returns whether there was room."""
     if BLUE_OF_ZONE[ZONE[source]] != BLUE_OF_ZONE[ZONE[host]]:
-        source = STRANGER
+        source = raw_record.STRANGER
     i = 0
     while i < raw.n_sources[host] and raw.source[host, i] != source:
         i += 1
-    if i == MAX_SOURCES:
+    if i == raw_record.MAX_SOURCES:
         return False
     if i == raw.n_sources[host]:
         raw.n_sources[host] = i + 1

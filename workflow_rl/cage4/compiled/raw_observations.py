@@ -1,4 +1,7 @@
-"""A record as the dictionaries that CybORG shows blue agents: see `Simulator.raw_observations`."""
+"""The dictionaries that CybORG shows blue agents, made from a network's record.
+
+See `Simulator.raw_observations`.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.compiled.actions import ALLOW, ANALYSE, BLOCK, BLUE_ACTIONS, DECOY, SLEEP
-from workflow_rl.cage4.compiled.constants import (
-    DECOY_HARAKA,
-    FIRST_ZONE_OF_BLUE,
-    N_BLUE,
-    N_ZONES_OF_BLUE,
-    PLACES,
-    ZONE,
-)
 from workflow_rl.cage4.compiled.hosts import OLD_CONNECTIONS, OLD_PROCESSES
 from workflow_rl.cage4.compiled.true_state import (
     DENSITY,
@@ -34,21 +30,22 @@ _DISTRIBUTIONS = (
 )
 
 _FILES = {1: FILES[:1], 6: FILES[1:], 7: FILES, 3: FILES[::-1]}
-"""By what `blue_actions.files_on` returns, the names in the order in which CybORG lists them."""
+"""The names of files in CybORG's order, by the number that `blue_actions.files_on` returns."""
 
 
 def raw_observations(state: Any, messages: NDArray[Any]) -> tuple[dict[str, Any], ...]:
-    """Return the five dictionaries of a record. messages: `[5, 4, 8]`, as each agent got them."""
+    """Return the five dictionaries of a record. messages: `[5, 4, 8]`, by receiver."""
     if state["step_count"] == 0:
-        return tuple(_reset(state, agent) for agent in range(N_BLUE))
-    return tuple(_step(state, agent, messages[agent]) for agent in range(N_BLUE))
+        return tuple(_reset(state, agent) for agent in range(constants.N_BLUE))
+    return tuple(_step(state, agent, messages[agent]) for agent in range(constants.N_BLUE))
 
 
 def _reset(state: Any, agent: int) -> dict[str, Any]:
     data: dict[str, Any] = {"success": "UNKNOWN"}
     for host in _hosts(state, agent):
-        ident, pid = int(state["blue_ident"][host]), blue_pid(state, host)
-        network = f"10.0.{state['zone_octet'][ZONE[host]]}.0/24"
+        ident = int(state["blue_ident"][host])
+        pid = blue_pid(state, host)
+        network = f"10.0.{state['zone_octet'][constants.ZONE[host]]}.0/24"
         interface = {"interface_name": "eth0", "ip_address": address(state, host)}
         session = {"session_id": ident, "username": "ubuntu", "timeout": 0, "PID": pid}
         session["Type"] = "UNKNOWN" if ident else "VELOCIRAPTOR_SERVER"
@@ -70,7 +67,8 @@ def _step(state: Any, agent: int, messages: NDArray[Any]) -> dict[str, Any]:
     if state["blue_ticks"][agent] == 0:
         data = _outcome(state, agent)
     parent = int(state["blue_parent"][agent])
-    for host in (*filter(parent.__ne__, _hosts(state, agent)), parent):
+    others = [host for host in _hosts(state, agent) if host != parent]
+    for host in (*others, parent):
         if state["has_events"][host]:
             _add_events(state, host, data.setdefault(HOST_NAMES[host], {}))
     data["message"] = messages.astype(np.bool_).tolist()
@@ -78,8 +76,8 @@ def _step(state: Any, agent: int, messages: NDArray[Any]) -> dict[str, Any]:
 
 
 def _hosts(state: Any, agent: int) -> Iterator[int]:
-    first = int(FIRST_ZONE_OF_BLUE[agent]) * PLACES
-    for host in range(first, first + int(N_ZONES_OF_BLUE[agent]) * PLACES):
+    first = int(constants.FIRST_ZONE_OF_BLUE[agent]) * constants.PLACES
+    for host in range(first, first + int(constants.N_ZONES_OF_BLUE[agent]) * constants.PLACES):
         if state["exists"][host]:
             yield host
 
@@ -100,7 +98,7 @@ def _outcome(state: Any, agent: int) -> dict[str, Any]:
         decoy = state["service_kind"][target][state["service_pid"][target] == result][0]
         process = {"PID": result, "PPID": 1, "service_name": SERVICE_NAMES[decoy]}
         process["username"] = "ubuntu"
-        if decoy != DECOY_HARAKA:
+        if decoy != constants.DECOY_HARAKA:
             process["Properties"] = ["rfi"]
         data[action.host] = {"Processes": [process]}
     data["action"] = str(action)
@@ -118,8 +116,9 @@ def _system(state: Any, host: int) -> dict[str, Any]:
 
 
 def _add_events(state: Any, host: int, data: dict[str, Any]) -> None:
-    """Add what Monitor tells of a host. Addresses stand in the order of their last event."""
-    processes, addresses = data.pop("Processes", []), dict[str, None]()
+    """Add what Monitor tells of a host. The addresses are ordered by their last event."""
+    processes = data.pop("Processes", [])
+    addresses: dict[str, None] = {}
     for which in (OLD_CONNECTIONS, OLD_PROCESSES):
         for event in _events(state, host, which):
             if event.pid:

@@ -1,22 +1,13 @@
-"""What red agents do: follows their actions but the exploits."""
+"""What red agents do: follows all their actions except the exploits."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.cage4.compiled import actions, constants, state
+from workflow_rl.cage4.compiled import actions, constants, hosts, state
 from workflow_rl.cage4.compiled.cells import append_cell, free_whole_list, new_cell
 from workflow_rl.cage4.compiled.exploits import exploit_host
 from workflow_rl.cage4.compiled.generator import below, random
-from workflow_rl.cage4.compiled.hosts import (
-    add_file,
-    draw_port,
-    free_process,
-    process_of,
-    remove_process,
-    see_connection,
-    stop_process,
-)
 from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.red_sessions import index_of
 from workflow_rl.cage4.scenario.scenario4 import FALSE, TRUE
@@ -65,7 +56,7 @@ def own_session(s: Any, agent: int) -> int:
 
 @compiled
 def discover(s: Any, agent: int, zone: int) -> bool:
-    """`DiscoverRemoteSystems`. Only the agent's own zones pass the filter of its observation."""
+    """`DiscoverRemoteSystems`. The agent observes the hosts only if the zone is its own."""
     if own_session(s, agent) < 0:
         return False
     s.sees_target[agent] = constants.RED_OF_ZONE[zone] == agent
@@ -74,7 +65,7 @@ def discover(s: Any, agent: int, zone: int) -> bool:
 
 @compiled
 def scan(s: Any, agent: int, host: int, rate: float) -> bool:
-    """`DiscoverNetworkServices` and `Portscan`: a process shows its port if it listens."""
+    """`DiscoverNetworkServices` and `Portscan`: find the ports on which the processes listen."""
     i = own_session(s, agent)
     if i < 0 or s.sessions[agent, i].type != constants.ABSTRACT:
         return False
@@ -92,7 +83,7 @@ def scan(s: Any, agent: int, host: int, rate: float) -> bool:
             s.cells[cell].local_port = port
             ports = append_cell(s, ports, cell)
             if draw <= rate or constants.DECOY_APACHE <= kind <= constants.DECOY_VSFTPD:
-                see_connection(s, host, host, port, source, draw_port(s, host))
+                hosts.see_connection(s, host, host, port, source, hosts.draw_port(s, host))
         process = int64(s.cells[process].next)
     if ports != 0:
         s.sees_target[agent] = True
@@ -102,7 +93,7 @@ def scan(s: Any, agent: int, host: int, rate: float) -> bool:
 
 @compiled
 def keep_scan(s: Any, agent: int, i: int, host: int, ports: int) -> None:
-    """Keep the ports of a host in session i, in the place of those of an earlier scan."""
+    """Store the ports of a host in session i. They replace the ports of an earlier scan."""
     found = int64(s.sessions[agent, i].scans)
     while found != 0 and s.cells[found].local_host != host:
         found = int64(s.cells[found].next)
@@ -117,7 +108,7 @@ def keep_scan(s: Any, agent: int, i: int, host: int, ports: int) -> None:
 
 @compiled
 def discover_deception(s: Any, agent: int, host: int) -> bool:
-    """`DiscoverDeception`. What it finds changes no exploit."""
+    """`DiscoverDeception`. The decoys that it finds have no effect on exploits."""
     if own_session(s, agent) < 0:
         return False
     process = int64(s.processes[host])
@@ -159,8 +150,10 @@ def escalate(s: Any, agent: int, host: int) -> bool:
         if acting < 0 or s.sessions[agent, acting].type != constants.ABSTRACT:
             return False
         s.sessions[agent, chosen].user = constants.ROOT
-        s.cells[process_of(s, host, int64(s.sessions[agent, chosen].pid))].user = constants.ROOT
-        add_file(s, host, constants.ESCALATE_FILE)
+        s.cells[
+            hosts.process_of(s, host, int64(s.sessions[agent, chosen].pid))
+        ].user = constants.ROOT
+        hosts.add_file(s, host, constants.ESCALATE_FILE)
     s.sees_target[agent] = True
     s.seen_session[agent] = s.sessions[agent, chosen].ident
     s.seen_abstract[agent] = s.sessions[agent, chosen].type == constants.ABSTRACT
@@ -179,7 +172,7 @@ def degrade(s: Any, agent: int, host: int) -> bool:
         if s.service_active[host, i]:
             succeeded = True
             s.reliability[host, i] = max(0, int64(s.reliability[host, i]) - DEGRADATION)
-            if process_of(s, host, int64(s.service_pid[host, i])) == 0:
+            if hosts.process_of(s, host, int64(s.service_pid[host, i])) == 0:
                 s.error = state.NO_PROCESS_OF_SERVICE
     if succeeded:
         s.sees_target[agent] = True
@@ -188,29 +181,31 @@ def degrade(s: Any, agent: int, host: int) -> bool:
 
 @compiled
 def impact(s: Any, agent: int, host: int) -> bool:
-    """`Impact` and `StopService`. Without the agent's session, it counts but stops nothing."""
+    """`Impact` and `StopService`. If the acting session is gone, the Impact counts as one, but
+    stops no service."""
     if privileged_session(s, agent, host) < 0:
         return False
     for i in range(int64(s.n_services[host])):
         if s.service_kind[host, i] == constants.OT_SERVICE and s.service_active[host, i]:
             s.sees_target[agent] = True
             s.impact_count[host] += 1
-            process = process_of(s, host, int64(s.service_pid[host, i]))
+            process = hosts.process_of(s, host, int64(s.service_pid[host, i]))
             if process == 0:
                 s.error = state.NO_PROCESS_OF_SERVICE
                 return False
             if own_session(s, agent) < 0:
                 return False
             s.service_active[host, i] = False
-            remove_process(s, host, process)
-            free_process(s, process)
+            hosts.remove_process(s, host, process)
+            hosts.free_process(s, process)
             return True
     return False
 
 
 @compiled
 def withdraw(s: Any, agent: int, host: int) -> bool:
-    """`Withdraw`: children first, then parents but session 0, then the acting session."""
+    """`Withdraw`: end the agent's sessions on a host. The order is children, then parents except
+    session 0, then the acting session."""
     acting = int64(s.red_session[agent])
     i = index_of(s, agent, acting)
     if i < 0:
@@ -239,7 +234,7 @@ def withdraw(s: Any, agent: int, host: int) -> bool:
             index_of(s, agent, acting) >= 0
             and index_of(s, agent, int64(s.cells[cell].local_port)) >= 0
         )
-        succeeded = exist and stop_process(s, host, int64(s.cells[cell].pid), True)
+        succeeded = exist and hosts.stop_process(s, host, int64(s.cells[cell].pid), True)
         cell = int64(s.cells[cell].next)
     free_whole_list(s, ending)
     return succeeded
@@ -247,7 +242,6 @@ def withdraw(s: Any, agent: int, host: int) -> bool:
 
 @compiled
 def ending_cell(s: Any, ident: int, pid: int) -> int:
-    """Return a cell with a session's id and PID."""
     cell = new_cell(s)
     s.cells[cell].local_port = ident
     s.cells[cell].pid = pid

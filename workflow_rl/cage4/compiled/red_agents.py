@@ -41,7 +41,7 @@ def choose_as_red(s: Any) -> None:
 
 @compiled
 def choose_by_state(s: Any, agent: int) -> int:
-    """`FiniteStateRedAgent.get_action`. Returns the kind; sets target and session."""
+    """`FiniteStateRedAgent.get_action`. Returns the kind, and sets target and session."""
     is_busy = s.seen_success[agent] == IN_PROGRESS
     remember_hosts(s, agent)
     s.red_steps[agent] += 1
@@ -74,14 +74,15 @@ def choose_by_state(s: Any, agent: int) -> int:
 
 @compiled
 def needs_name(kind: int) -> bool:
-    """Return whether a kind of action takes the name of a host."""
     return kind in (actions.ESCALATE, actions.DEGRADE, actions.IMPACT, actions.WITHDRAW)
 
 
 @compiled
 def choose_host(s: Any, agent: int, state: int, on_servers: bool, off_servers: bool) -> int:
-    """Choose among the known hosts of a state (-1: any but F), or of the servers among them, or of
-    the others."""
+    """Choose one of the known hosts in a state. A state of -1 stands for every state except F.
+
+    on_servers, off_servers: choose only servers, or only hosts that are no servers.
+    """
     n = 0
     for i in range(int64(s.n_hosts[agent])):
         n += is_option(s, agent, int64(s.hosts[agent, i]), state, on_servers, off_servers)
@@ -102,7 +103,6 @@ def choose_host(s: Any, agent: int, state: int, on_servers: bool, off_servers: b
 def is_option(
     s: Any, agent: int, host: int, state: int, on_servers: bool, off_servers: bool
 ) -> bool:
-    """Return whether `choose_host` may choose a host."""
     if state == -1:
         return s.host_state[agent, host] != red_tables.F
     if s.host_state[agent, host] != state:
@@ -113,12 +113,11 @@ def is_option(
 
 @compiled
 def choose_host_by_priority(s: Any, agent: int) -> int:
-    """`_choose_host` of `DiscoveryFSRed`: a state by priority, then servers rather than others."""
-    states, n_states = np.zeros(red_tables.N_STATES, np.int64), 0
-    counts, n_servers = (
-        np.zeros(red_tables.N_STATES, np.int64),
-        np.zeros(red_tables.N_STATES, np.int64),
-    )
+    """`_choose_host` of `DiscoveryFSRed`: draw a state by priority, then prefer servers."""
+    states = np.zeros(red_tables.N_STATES, np.int64)
+    n_states = 0
+    counts = np.zeros(red_tables.N_STATES, np.int64)
+    n_servers = np.zeros(red_tables.N_STATES, np.int64)
     for i in range(int64(s.n_hosts[agent])):
         host = int64(s.hosts[agent, i])
         state = int64(s.host_state[agent, host])
@@ -191,7 +190,7 @@ def choose_known(s: Any, known: Any) -> int:
 def select_at_random(s: Any, agent: int) -> int:
     """`RandomSelectRedAgent.get_action`: an action, then each of its parameters in order."""
     s.red_steps[agent] += 1
-    # An active agent knows a session, and from the start an address, a name and a zone.
+    # An active agent knows a session. Every agent knows an address, a name and a zone.
     kind = below(s, actions.N_RED_ACTIONS)
     if kind == actions.RED_SLEEP:
         return kind

@@ -1,5 +1,7 @@
-"""Red agents whose choices come from outside, and what they see: follows
-`replace_action_if_invalid` and the observations of CybORG's red agents."""
+"""Red agents whose choices come from outside, and what they see.
+
+Follows `replace_action_if_invalid` and the observations of CybORG's red agents.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from workflow_rl.cage4.scenario.scenario4 import TRUE
 
 @compiled
 def take_choice(s: Any, agent: int) -> int:
-    """Return the kind of an agent's choice, or INVALID; set target and session."""
+    """Return the kind of an agent's choice, or INVALID, and set target and session."""
     choice = int64(s.red_choice[agent])
     kind, target = red_api.KIND_OF[agent, choice], red_api.TARGET_OF[agent, choice]
     session = int64(s.red_choice_session[agent])
@@ -36,7 +38,6 @@ def take_choice(s: Any, agent: int) -> int:
 
 @compiled
 def is_known(s: Any, agent: int, kind: int, target: int) -> bool:
-    """Return whether an agent knows the target of an action."""
     if kind == actions.DISCOVER:
         return s.known_zones[agent] >> target & 1 != 0
     if kind in red_api.NEEDS_NAME:
@@ -46,7 +47,8 @@ def is_known(s: Any, agent: int, kind: int, target: int) -> bool:
 
 @compiled
 def first_known(s: Any, agent: int) -> int:
-    """Return the id of an agent's first abstract session, or else the first id it learned of."""
+    """Return the id of an agent's first abstract session. If it has none, return the first id that
+    it learned of, or 0."""
     for i in range(int64(s.n_sessions[agent])):
         if s.sessions[agent, i].type == constants.ABSTRACT:
             return int64(s.sessions[agent, i].ident)
@@ -55,8 +57,8 @@ def first_known(s: Any, agent: int) -> int:
 
 @compiled
 def remember_outcomes(s: Any) -> None:
-    """Let active agents of FROM_OUTSIDE remember what the last step showed. `FiniteStateRedAgent`
-    does so when it chooses; those who choose outside see it before."""
+    """Let the active agents of FROM_OUTSIDE remember what the last step showed. CybORG's agents do
+    so when they choose. Here the caller reads their memory before it chooses."""
     if s.red_class == FROM_OUTSIDE:
         for agent in range(constants.N_RED):
             if s.is_active[agent]:
@@ -66,14 +68,15 @@ def remember_outcomes(s: Any) -> None:
 
 @compiled
 def show_red(s: Any, row: Any) -> None:
-    """Write what all red agents see and can do, a row of `red_api.red_layout`."""
+    """Write what all red agents see and can do. row: see `red_api.red_layout`."""
     row[:] = 0
     for agent in range(constants.N_RED):
         show_facts(s, agent, row)
         show_hosts(s, agent, row)
         show_outcome(s, agent, row)
         show_sessions(s, agent, row)
-        status, at = red_api.FIRST_STATUS + agent, red_api.FIRST_RED_CHOICE[agent]
+        status = red_api.FIRST_STATUS + agent
+        at = red_api.FIRST_RED_CHOICE[agent]
         row[status] = CUT_OFF if s.done else BUSY
         row[at] = 1
         if s.is_active[agent] and s.red_ticks[agent] == 0:
@@ -94,7 +97,7 @@ def show_facts(s: Any, agent: int, row: Any) -> None:
     elif kind == actions.INVALID:
         row[at + red_api.KIND + actions.WITHDRAW + 1] = 1
     elif is_dropped(s, agent) and s.is_active[agent] and s.n_news[agent] == 0:
-        success = TRUE  # That of RedSessionCheck, which is the first observation then.
+        success = TRUE  # The first observation is that of RedSessionCheck, which succeeds.
     row[at + red_api.SUCCESS + success - 1] = 1
     row[at + red_api.ACTIVE] = s.is_active[agent]
     first = constants.FIRST_ZONE_OF_RED[agent]
@@ -104,8 +107,7 @@ def show_facts(s: Any, agent: int, row: Any) -> None:
 
 @compiled
 def is_dropped(s: Any, agent: int) -> bool:
-    """Return whether an agent's action of the last step was dropped, because its session was
-    gone."""
+    """Return whether the agent's last action was dropped, because its session was gone."""
     kind = s.red_done[agent]
     return (
         s.step_count > 0
@@ -166,7 +168,7 @@ def show_outcome(s: Any, agent: int, row: Any) -> None:
 
 @compiled
 def show_sessions(s: Any, agent: int, row: Any) -> None:
-    """Write an agent's sessions, and the ports that the first known one found."""
+    """Write an agent's sessions, and the ports that the acting session has found."""
     for i in range(int64(s.n_sessions[agent])):
         session = s.sessions[agent, i]
         host = int64(session.host)

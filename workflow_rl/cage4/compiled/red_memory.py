@@ -1,5 +1,5 @@
-"""What red agents remember: follows `FiniteStateRedAgent`, `ActionSpace.update` and the reading of
-observations."""
+"""What red agents remember of observations: follows `FiniteStateRedAgent` and
+`ActionSpace.update`."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def see_outcome(s: Any, agent: int) -> None:
 
 @compiled
 def see_host(s: Any, agent: int, host: int, with_name: bool) -> None:
-    """Add a host to those that an agent knows, or its name."""
+    """Add a host to the agent's known hosts. with_name: the agent learns the host's name, too."""
     if s.host_state[agent, host] == UNSEEN:
         s.host_state[agent, host] = U if s.red_steps[agent] == 0 else K
         s.hosts[agent, s.n_hosts[agent]] = host

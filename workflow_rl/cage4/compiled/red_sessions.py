@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workflow_rl.cage4.compiled.cells import (
-    append_cell,
-    free_list,
-    free_whole_list,
-    new_cell,
-    without,
-)
+from workflow_rl.cage4.compiled import cells
 from workflow_rl.cage4.compiled.constants import NO_PARENT, ZONE
 from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.state import TOO_MANY_SESSIONS
@@ -18,7 +12,7 @@ from workflow_rl.cage4.compiled.state import TOO_MANY_SESSIONS
 
 @compiled
 def index_of(s: Any, agent: int, ident: int) -> int:
-    """Return the index of a session among its agent's, or -1."""
+    """Return the index of a session in its agent's list, or -1."""
     for i in range(int64(s.n_sessions[agent])):
         if s.sessions[agent, i].ident == ident:
             return i
@@ -27,7 +21,7 @@ def index_of(s: Any, agent: int, ident: int) -> int:
 
 @compiled
 def add_session(s: Any, agent: int, host: int, kind: int, user: int, parent: int, pid: int) -> int:
-    """Add a session. Its id is one above the highest. Returns the id."""
+    """Add a session, whose id is one above the agent's highest id. Returns the id."""
     n, ident = int64(s.n_sessions[agent]), 0
     for i in range(n):
         ident = max(ident, int64(s.sessions[agent, i].ident) + 1)
@@ -53,26 +47,25 @@ def add_session(s: Any, agent: int, host: int, kind: int, user: int, parent: int
 
 @compiled
 def add_child(s: Any, agent: int, i: int, ident: int) -> None:
-    """Add a child's id to session i, unless it is there."""
+    """Add a child's id to the children of session i, unless the list has this id."""
     cell = int64(s.sessions[agent, i].children)
     while cell != 0:
         if s.cells[cell].pid == ident:
             return
         cell = int64(s.cells[cell].next)
-    cell = new_cell(s)
+    cell = cells.new_cell(s)
     s.cells[cell].pid = ident
-    s.sessions[agent, i].children = append_cell(s, int64(s.sessions[agent, i].children), cell)
+    s.sessions[agent, i].children = cells.append_cell(s, int64(s.sessions[agent, i].children), cell)
 
 
 @compiled
 def forget_session(s: Any, agent: int, i: int) -> None:
-    """Remove session i from its agent's."""
-    free_whole_list(s, int64(s.sessions[agent, i].children))
+    cells.free_whole_list(s, int64(s.sessions[agent, i].children))
     scan = int64(s.sessions[agent, i].scans)
     while scan != 0:
         following = int64(s.cells[scan].next)
-        free_whole_list(s, int64(s.cells[scan].first))
-        free_list(s, scan, scan)
+        cells.free_whole_list(s, int64(s.cells[scan].first))
+        cells.free_list(s, scan, scan)
         scan = following
     n = int64(s.n_sessions[agent]) - 1
     for j in range(i, n):
@@ -82,25 +75,23 @@ def forget_session(s: Any, agent: int, i: int) -> None:
 
 @compiled
 def join_host(s: Any, agent: int, ident: int, host: int, at_front: bool) -> None:
-    """Add a session to its host's list."""
-    cell = new_cell(s)
+    cell = cells.new_cell(s)
     s.cells[cell].kind = agent
     s.cells[cell].pid = ident
     if at_front:
         s.cells[cell].next = s.red_sessions[host]
         s.red_sessions[host] = cell
     else:
-        s.red_sessions[host] = append_cell(s, int64(s.red_sessions[host]), cell)
+        s.red_sessions[host] = cells.append_cell(s, int64(s.red_sessions[host]), cell)
 
 
 @compiled
 def leave_host(s: Any, agent: int, ident: int, host: int) -> None:
-    """Take a session out of its host's list."""
     cell = int64(s.red_sessions[host])
     while s.cells[cell].kind != agent or s.cells[cell].pid != ident:
         cell = int64(s.cells[cell].next)
-    s.red_sessions[host] = without(s, int64(s.red_sessions[host]), cell)
-    free_list(s, cell, cell)
+    s.red_sessions[host] = cells.without(s, int64(s.red_sessions[host]), cell)
+    cells.free_list(s, cell, cell)
 
 
 @compiled
@@ -123,7 +114,7 @@ def learn_own_host(s: Any, agent: int, host: int) -> None:
 
 @compiled
 def learn_session(s: Any, agent: int, ident: int) -> None:
-    """`ActionSpace.update`: the id of an abstract session, for good."""
+    """`ActionSpace.update`: the id of an abstract session. The agent never forgets this id."""
     if not s.knows_id[agent, ident]:
         s.knows_id[agent, ident] = True
         n = int64(s.n_ids[agent])

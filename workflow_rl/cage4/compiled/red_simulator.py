@@ -1,4 +1,4 @@
-"""Many environments at once whose red agents' choices come from outside."""
+"""Many environments at once, in which the caller also chooses what red agents do."""
 
 from __future__ import annotations
 
@@ -15,19 +15,14 @@ from workflow_rl.cage4.compiled.jit import entry_point
 from workflow_rl.cage4.compiled.red_from_outside import show_red
 from workflow_rl.cage4.compiled.red_tables import FROM_OUTSIDE
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
-from workflow_rl.cage4.red.red_api import (
-    FIRST_KNOWN,
-    N_RED_ROW,
-    checked_red_choices,
-    checked_red_sessions,
-)
+from workflow_rl.cage4.red import red_api
 from workflow_rl.cage4.scenario import scenario4
 from workflow_rl.cage4.scenario.scenario4 import CHALLENGE, Scenario
 
 
 @entry_point
 def show_reds(states: Any, chosen: Any, rows: Any) -> None:
-    """Write what the red agents of the chosen envs see, if they are told what to do.
+    """Write what the red agents of the chosen envs see, if these agents are FROM_OUTSIDE.
 
     chosen: bool `[N]`. rows: uint8 `[N, N_RED_ROW]`.
     """
@@ -37,11 +32,11 @@ def show_reds(states: Any, chosen: Any, rows: Any) -> None:
 
 
 class RedSimulator(BatchedSimulator):
-    """N networks, both of whose teams are played from outside: see `BatchedSimulator`.
+    """N networks in which the caller plays both teams: see `BatchedSimulator`.
 
-    rows: uint8 `[N, N_RED_ROW]`, what the red agents see, and which actions they can begin now, as
-        far as they know: see `red_api.red_layout`. The next call overwrites it. After
-        `set_red_agent` to another class, the rows of those envs are not written.
+    rows: uint8 `[N, N_RED_ROW]`, what the red agents see, and which actions they know to be
+        possible: see `red_api.red_layout`. The next call overwrites this array. The row of an env
+        is not written while its red agents are of another class, which `set_red_agent` sets.
     """
 
     def __init__(
@@ -51,25 +46,26 @@ class RedSimulator(BatchedSimulator):
         shows_raw: bool = False,
         scenario: Scenario = CHALLENGE,
     ) -> None:
-        self.rows = np.zeros((n_envs, N_RED_ROW), np.uint8)
+        self.rows = np.zeros((n_envs, red_api.N_RED_ROW), np.uint8)
         super().__init__(n_envs, max_steps, scenario4.FROM_OUTSIDE, shows_raw, scenario)
 
     @property
     def _shown(self) -> tuple[NDArray[Any], ...]:
         return *super()._shown, self.rows
 
-    def choose(self, choices: ArrayLike, sessions: ArrayLike = FIRST_KNOWN) -> None:
+    def choose(self, choices: ArrayLike, sessions: ArrayLike = red_api.FIRST_KNOWN) -> None:
         """Set what the red agents do in the coming steps.
 
-        choices: `[N, 6]`, indices of `red_api.RED_CHOICES`. A busy agent's choice is dropped. A
-            choice of something that its agent does not know is an InvalidAction.
-        sessions: `[N, 6]`, the ids of the sessions to act with, or FIRST_KNOWN. An action with an
-            id that its agent does not know is an InvalidAction.
+        choices: `[N, 6]`, indices of `red_api.RED_CHOICES`. A busy agent's choice is dropped. If
+            the agent does not know the target, the action becomes an InvalidAction.
+        sessions: `[N, 6]`, the ids of the sessions to act with, or FIRST_KNOWN. If the agent does
+            not know the id, the action becomes an InvalidAction.
         """
         shape = len(self.states), N_RED
-        chosen = checked_red_choices(of_shape("choices", choices, shape))
-        ids = checked_red_sessions(of_shape("sessions", sessions, shape))
-        self.states["red_choice"], self.states["red_choice_session"] = chosen, ids
+        chosen = red_api.checked_red_choices(of_shape("choices", choices, shape))
+        ids = red_api.checked_red_sessions(of_shape("sessions", sessions, shape))
+        self.states["red_choice"] = chosen
+        self.states["red_choice_session"] = ids
 
     def reset(
         self, seeds: Sequence[int | None] | None = None, chosen: ArrayLike | None = None

@@ -1,4 +1,4 @@
-"""The programs of red agents, as tables: follows `FiniteStateRedAgent` and its variant."""
+"""The programs of `FiniteStateRedAgent` and `DiscoveryFSRed`, as tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HAS_SESSION = np.array(["U" in name or "R" in name for name in STATES])
 
 
 def _transitions() -> Any:
-    """Return `[9, 10]`: the state that follows a success. A failure changes nothing."""
+    """Return `[9, 10]`, by a host's state and an action's kind: the state after a success."""
     following = np.repeat(np.arange(N_STATES)[:, None], actions.N_RED_ACTIONS, axis=1)
     for before, discovered in ((K, KD), (S, SD), (U, UD), (R, RD)):
         following[before, actions.DISCOVER] = discovered
@@ -62,12 +62,13 @@ _PLANS: tuple[dict[int, dict[int, float]], ...] = (
         RD: {actions.DEGRADE: 0.5, actions.IMPACT: 0.5},
     },
 )
-"""By agent and state: what it chooses, with which probability. Those of 0 are left out, because
-they change no draw."""
+"""By program and state: the probability of each action. Actions with the probability 0 are left
+out, because they change no draw."""
 
 
 def _plans() -> tuple[Any, Any, Any]:
-    """Return by agent and state: how many options, the options, cumulated probabilities."""
+    """Return by program and state the number of options, the options, and the sums of their
+    probabilities."""
     n_options = np.zeros((2, N_STATES), np.int64)
     options = np.zeros((2, N_STATES, 4), np.int64)
     cumulated = np.zeros((2, N_STATES, 4))
@@ -81,7 +82,7 @@ def _plans() -> tuple[Any, Any, Any]:
 
 
 N_OPTIONS, OPTIONS, CUMULATED = _plans()
-# DiscoveryFSRed: how often a host of a state comes first.
+# DiscoveryFSRed: by state, the weight with which it chooses a host in this state.
 PRIORITY = np.array([20, 20, 20, 20, 10, 10, 0, 0, 0], np.float64)
 PRIORITY_BASE = 100.0
 SERVER_RATE = 0.75

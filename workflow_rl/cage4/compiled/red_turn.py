@@ -1,4 +1,4 @@
-"""What happens to red sessions when a step ends: follows `different_subnet_agent_reassignment` and
+"""How red sessions change at the end of a step: follows `different_subnet_agent_reassignment` and
 `RedSessionCheck`."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from workflow_rl.cage4.scenario.scenario4 import TRUE
 
 @compiled
 def move_sessions(s: Any) -> None:
-    """Sessions outside their agent's zones go to the zone's agent, in the order of agents."""
+    """Give each session outside its agent's zones to the agent of its zone."""
     first = 0
     for agent in range(N_RED):
         for i in range(int64(s.n_sessions[agent])):
@@ -45,7 +45,8 @@ def move_sessions(s: Any) -> None:
 
 @compiled
 def move_session(s: Any, agent: int, ident: int) -> None:
-    """Move a session. It is abstract then, and what an exploit showed goes to the new agent."""
+    """Move a session to the agent of its zone. The session becomes abstract. If an exploit just
+    opened it, the new agent observes the session instead of the old agent."""
     i = index_of(s, agent, ident)
     session = s.sessions[agent, i]
     host, user, pid = int64(session.host), int64(session.user), int64(session.pid)
@@ -73,14 +74,15 @@ def move_session(s: Any, agent: int, ident: int) -> None:
 
 @compiled
 def check_sessions(s: Any, agent: int) -> None:
-    """`RedSessionCheck`: without session 0, one by chance becomes it, and the parent of all."""
+    """`RedSessionCheck`: if an agent has sessions but no session 0, draw one of them. It becomes
+    session 0, and the parent of all others."""
     n = int64(s.n_sessions[agent])
     if n == 0 or index_of(s, agent, 0) >= 0:
         return
     i = below(s, n)
     leader = s.sessions[agent, i]
     old_ident, host = int64(leader.ident), int64(leader.host)
-    # Its scans and its place at the end of the agent's sessions.
+    # The session keeps its scans, and becomes the last of the agent's sessions.
     scans, pid = int64(leader.scans), int64(leader.pid)
     kind, user = int64(leader.type), int64(leader.user)
     free_whole_list(s, int64(leader.children))

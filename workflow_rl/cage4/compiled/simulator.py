@@ -1,4 +1,4 @@
-"""One environment behind the simulators' interface."""
+"""The compiled simulator of one network."""
 
 from __future__ import annotations
 
@@ -24,10 +24,7 @@ from workflow_rl.cage4.scenario.simulator_protocol import (
 
 def observations_of(row: NDArray[np.int8]) -> tuple[NDArray[np.int64], ...]:
     """Return the five observations, int64 `[92]` or `[210]`, from a row of obs."""
-    wide, ends = row.astype(np.int64), (*scenario4.FIRST_OBS[1:].tolist(), scenario4.N_OBS)
-    return tuple(
-        wide[end - size : end] for size, end in zip(scenario4.OBS_SIZES, ends, strict=True)
-    )
+    return tuple(np.split(row.astype(np.int64), scenario4.FIRST_OBS[1:]))
 
 
 def masks_by_agent(row: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], ...]:
@@ -36,22 +33,21 @@ def masks_by_agent(row: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], ...]:
 
 
 class CompiledSimulator(OneNetwork[BatchedSimulator]):
-    """One network behind `simulator_protocol.Simulator`."""
+    """One network, as a `simulator_protocol.Simulator`."""
 
     def __init__(self, red_agent: str, max_steps: int, scenario: Scenario = CHALLENGE) -> None:
         super().__init__(self._made(red_agent, max_steps, scenario))
-        self.red_agent, self.max_steps = red_agent, max_steps
+        self.red_agent = red_agent
+        self.max_steps = max_steps
         self._masks: tuple[NDArray[np.bool_], ...] = ()
 
     def _made(self, red_agent: str, max_steps: int, scenario: Scenario) -> BatchedSimulator:
         return BatchedSimulator(1, max_steps, red_agent, scenario=scenario)
 
     def start_stream(self, seed: int) -> None:
-        """Seed the generator, and draw one scenario that is not played."""
         self.reset(seed)
 
     def reset(self, seed: int | None = None) -> tuple[NDArray[np.int64], ...]:
-        """Begin an episode and return its five observations."""
         self.batch.reset([seed])
         self._masks = masks_by_agent(self.batch.masks[0])
         return observations_of(self.batch.obs[0])
@@ -91,7 +87,6 @@ class CompiledSimulator(OneNetwork[BatchedSimulator]):
         return true_state(self.state)
 
     def generator_state(self) -> tuple[int, int, int, int]:
-        high, low, has_half, half = (
-            int(self.state[name]) for name in ("pcg_high", "pcg_low", "has_half", "half")
-        )
-        return high, low, has_half, half
+        state = self.state
+        word = int(state["pcg_high"]), int(state["pcg_low"])
+        return *word, int(state["has_half"]), int(state["half"])

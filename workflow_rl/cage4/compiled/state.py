@@ -1,9 +1,9 @@
 """One simulated network as a record, whose size depends on the length of episodes.
 
-What grows in an episode lies in linked lists of `cells`: a host's processes, its events and files,
-its red sessions; a process's connections; a session's children, its scanned ports; the suspicious
-PIDs of a host. A list is known by its first cell; 0: none. The ephemeral ports in use are a log of
-all hosts' draws.
+What grows in an episode lies in linked lists of `cells`. A host has lists of processes, events,
+files, red sessions and suspicious PIDs. A process has a list of connections. A session has lists of
+children and of scanned ports. A field holds the index of a list's first cell; 0 means that the list
+is empty. The ephemeral ports in use are a log of all hosts' draws.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from workflow_rl.cage4.compiled.generator import GENERATOR
 from workflow_rl.cage4.scenario.scenario4 import Scenario
 
 SIZES = (500, 2_000, 10_000)
-"""Lengths of episodes, in steps, for which there is a record. The smallest one that fits is used,
-and the simulator is compiled for it when it is first needed."""
+"""Lengths of episodes, in steps, for which there is a record. A simulator uses the smallest record
+that fits, and is compiled when this record is first used."""
 N_PORTS = 60000 - FIRST_PORT
 MAX_ORIGINAL = 7
 MAX_REACHED, MAX_NEWS = 48, 8
 FIRST_PID, N_PIDS = 1000, 9000
-UNSEEN = 255  # No state of a host, for a finite-state red agent.
+UNSEEN = 255  # Stands for a host's state if a red agent has not seen the host.
 
-# Why an episode cannot go on.
+# The values of `error`: why an episode cannot go on.
 (
     NO_ERROR,
     TOO_MANY_CELLS,
@@ -43,7 +43,7 @@ UNSEEN = 255  # No state of a host, for a finite-state red agent.
 
 
 def error_of(state: Any) -> str:
-    """Return in words why a record's episode cannot go on."""
+    """Return a sentence that tells why a record's episode cannot go on, or ""."""
     return (
         "",
         f"more than {4 * len(state['cells']) // 5} events, processes and ports at once",
@@ -58,14 +58,14 @@ def error_of(state: Any) -> str:
 
 
 def room_for(n_steps: int) -> int:
-    """Return the smallest of SIZES that holds any episode of n_steps; the largest, if none does."""
+    """Return the smallest of SIZES that holds n_steps. If there is none, return the largest."""
     return next((size for size in SIZES if n_steps <= size), SIZES[-1])
 
 
 CELL = np.dtype(
     [
         ("next", np.uint32),
-        ("first", np.uint32),  # Of a list that belongs to this cell.
+        ("first", np.uint32),  # The first cell of a list that belongs to this cell.
         ("pid", np.uint16),
         ("local_port", np.uint16),
         ("remote_port", np.uint16),
@@ -91,7 +91,7 @@ SESSION = np.dtype(
 )
 
 SCENARIO = np.dtype([(field.name, np.float64) for field in fields(Scenario)])
-"""0 users or servers: their number is drawn."""
+"""If `users` or `servers` is 0, the number is drawn."""
 
 _EVERY_STEP: list[Any] = [
     ("scenario", SCENARIO),
@@ -104,19 +104,21 @@ _EVERY_STEP: list[Any] = [
     ("step_count", np.int32),
     ("machine_reward", np.int32),
     ("action_cost", np.int32),
-    # Blue: the action in progress and the steps it still takes (0: none), and what is executed.
+    # Each blue agent's action in progress.
     ("blue_kind", np.uint8, constants.N_BLUE),
     ("blue_target", np.uint8, constants.N_BLUE),
     ("blue_source", np.uint8, constants.N_BLUE),
+    # How many more steps the action takes; 0 if none is in progress.
     ("blue_ticks", np.uint8, constants.N_BLUE),
+    # The kind of action that took effect in the last step.
     ("blue_done", np.uint8, constants.N_BLUE),
-    # What the last one that took effect showed: whether Block or Allow changed anything, the files
-    # of an Analyse (see `files_on`), the PID of a decoy.
+    # The result of the last action that took effect. Block and Allow: whether they changed
+    # anything. Analyse: see `files_on`. DeployDecoy: the decoy's PID.
     ("blue_result", np.uint16, constants.N_BLUE),
     # Bits of the zones that a zone blocks.
     ("blocked", np.uint16, constants.N_ZONES),
-    # Red: the action in progress as above, its session, and the host that the session was on when
-    # the step's actions were sorted.
+    # Each red agent's action in progress, with the id of its session. `route_start` is the host of
+    # this session when the step's actions were sorted.
     ("red_kind", np.uint8, constants.N_RED),
     ("red_target", np.uint8, constants.N_RED),
     ("red_hostname", np.uint8, constants.N_RED),
@@ -126,12 +128,12 @@ _EVERY_STEP: list[Any] = [
     ("route_start", np.uint8, constants.N_RED),
     ("is_active", np.uint8, constants.N_RED),
     ("red_steps", np.int32, constants.N_RED),
-    # What agents of FROM_OUTSIDE choose: an index of `red_api.RED_CHOICES`, and a session's id.
+    # The choices of agents of FROM_OUTSIDE: an index of `red_api.RED_CHOICES`, and a session's id.
     ("red_choice", np.int16, constants.N_RED),
     ("red_choice_session", np.int16, constants.N_RED),
-    # What a red agent observed of its last action: kind, success, target, whether the target is
-    # in the observation, the source of an exploit, the session, whether that is abstract, whether
-    # linked hosts were shown.
+    # What a red agent observed of its last action. `sees_target`: whether the observation shows the
+    # target. `seen_source`: the host from which an exploit came. `seen_abstract`: whether the
+    # session is abstract. `sees_links`: whether the observation shows linked hosts.
     ("seen_kind", np.uint8, constants.N_RED),
     ("seen_success", np.uint8, constants.N_RED),
     ("seen_target", np.uint8, constants.N_RED),
@@ -144,7 +146,7 @@ _EVERY_STEP: list[Any] = [
     ("n_news", np.uint8, constants.N_RED),
     ("news_host", np.uint8, (constants.N_RED, MAX_NEWS)),
     ("news_session", np.uint16, (constants.N_RED, MAX_NEWS)),
-    # Greens, in order, and the servers that those of a zone may reach.
+    # Greens, in order. `reached`: by zone, the servers that the zone's greens may access.
     ("n_greens", np.uint8),
     ("green_host", np.uint8, constants.MAX_GREENS),
     ("green_choice", np.uint8, constants.MAX_GREENS),
@@ -163,7 +165,6 @@ _EVERY_STEP: list[Any] = [
     ("service_pid", np.uint16, (constants.N_HOSTS, constants.N_SERVICES)),
 ]
 
-
 _OF_HOSTS: list[Any] = [
     ("events", np.uint32, (constants.N_HOSTS, 4)),
     ("last_event", np.uint32, (constants.N_HOSTS, 4)),
@@ -178,12 +179,14 @@ _OF_AGENTS: list[Any] = [
     ("knows_address", np.uint8, (constants.N_RED, constants.N_HOSTS)),
     ("knows_name", np.uint8, (constants.N_RED, constants.N_HOSTS)),
     ("known_zones", np.uint16, constants.N_RED),
-    # A finite-state agent's hosts in order, with state, and whether it knows the name.
+    # The hosts in a finite-state agent's memory, in order. By host number: its state, and whether
+    # the agent knows the name.
     ("n_hosts", np.uint8, constants.N_RED),
     ("hosts", np.uint8, (constants.N_RED, constants.N_HOSTS)),
     ("host_state", np.uint8, (constants.N_RED, constants.N_HOSTS)),
     ("named", np.uint8, (constants.N_RED, constants.N_HOSTS)),
-    # Blue sessions: on each host an id; the order in which the agent lists the hosts.
+    # The host of each blue agent's parent session, the hosts in the order of the agent's sessions,
+    # and the id of the session on each host.
     ("blue_parent", np.uint8, constants.N_BLUE),
     ("n_blue_sessions", np.uint8, constants.N_BLUE),
     ("blue_order", np.uint8, (constants.N_BLUE, constants.MAX_BLUE_SESSIONS)),
@@ -194,13 +197,13 @@ _OF_AGENTS: list[Any] = [
     ("suspicious_order", np.uint8, (constants.N_BLUE, constants.MAX_BLUE_SESSIONS)),
 ]
 _OF_THE_EPISODE: list[Any] = [
-    # Zones with a list of blocked zones, in order, and the lists.
+    # The zones that have a list of blocked zones, in order. Then these lists.
     ("n_blocking", np.uint8),
     ("blocking", np.uint8, constants.N_ZONES),
     ("n_blocked", np.uint8, constants.N_ZONES),
     ("blocked_order", np.uint8, (constants.N_ZONES, constants.N_ZONES)),
-    # The scenario: octets of zones and hosts, the hosts' distribution (0 Ubuntu, 1 Kali), their
-    # processes and session PIDs.
+    # What the start of the episode draws: octets of addresses, each host's distribution (0 Ubuntu,
+    # 1 Kali), and its processes with their PIDs.
     ("zone_octet", np.uint8, constants.N_ZONES),
     ("host_octet", np.uint8, constants.N_HOSTS),
     ("distribution", np.uint8, constants.N_HOSTS),
@@ -213,16 +216,18 @@ _OF_THE_EPISODE: list[Any] = [
 
 @functools.cache
 def state_for(n_steps: int) -> np.dtype[Any]:
-    """Return the smallest record that holds any episode of n_steps; the largest, if none does."""
+    """Return the record of the size `room_for(n_steps)`."""
     size = room_for(n_steps)
-    # A step needs at most 16 cells for each step of the episode, whose decoys all lie on one host.
-    n_cells, n_ports, n_sessions = (64 + 16) * size, 192 * size, size // 2
+    # A step needs at most 16 cells for each step of the episode, if all decoys are on one host.
+    n_cells = (64 + 16) * size
+    n_ports = 192 * size
+    n_sessions = size // 2
     return np.dtype(
         [
             *_EVERY_STEP,
             *_OF_HOSTS,
-            # Red sessions, and their number since the start; ids for actions, in order, and whether
-            # an agent knows an id.
+            # Each red agent's sessions. `sessions_count` is CybORG's. `ids` are the session ids
+            # that the agent learned, in order, and `knows_id` tells by id whether it did.
             ("n_sessions", np.uint16, constants.N_RED),
             ("sessions_count", np.int32, constants.N_RED),
             ("sessions", SESSION, (constants.N_RED, n_sessions)),
@@ -231,12 +236,12 @@ def state_for(n_steps: int) -> np.dtype[Any]:
             ("knows_id", np.uint8, (constants.N_RED, n_sessions)),
             *_OF_AGENTS,
             *_OF_THE_EPISODE,
-            # Cells in use end at n_cells, but those in the list that starts at free_cell.
+            # The cells below n_cells are in use, except a list of free cells from free_cell on.
             ("n_cells", np.uint32),
             ("free_cell", np.uint32),
             ("cells", CELL, n_cells),
-            # Ephemeral ports: a bit for each of a host, and all draws. Those of a host begin at
-            # first_log, because Restore forgets the ones before.
+            # Ephemeral ports: by host, a bit for each port in use. Then a log of all draws. A
+            # host's draws count from first_log on, because a Restore forgets the earlier draws.
             ("port_bits", np.uint32, (constants.N_HOSTS, (N_PORTS + 31) // 32)),
             ("first_log", np.uint32, constants.N_HOSTS),
             ("n_log", np.uint32),

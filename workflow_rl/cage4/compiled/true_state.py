@@ -1,7 +1,7 @@
-"""A record as lists: CybORG's true state, in which two simulators are compared.
+"""CybORG's true state as lists, made from a network's record, to compare two simulators.
 
-See `cyborg.true_state` for the lists. What the record does not hold follows from it: names, and
-facts that are the same in every episode.
+See `cyborg.true_state` for the lists. The record lacks only names, and facts that are equal in all
+episodes. The constants below supply these.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ PROCESS_NAMES = (
     "cmd.sh",
 )
 SERVICE_NAMES = (*PROCESS_NAMES[:6], "tomcat", *PROCESS_NAMES[7:9])
-TYPES = ("SSH", "UNKNOWN", "WEBSERVER", "MYSQL", "SMTP", *["WEBSERVER"] * 2, "SMTP", "WEBSERVER")
+SERVICE_TYPES = ("SSH", "UNKNOWN", "WEBSERVER", "MYSQL", "SMTP")
+DECOY_TYPES = ("WEBSERVER", "WEBSERVER", "SMTP", "WEBSERVER")
+# The processes of the four kinds of sessions have no type.
+TYPES = (*SERVICE_TYPES, *DECOY_TYPES, None, None, None, None, "UNKNOWN")
 USERS = ("user", "ubuntu", "root")
 FILES = ("cmd.sh", "escalate.sh")
 DENSITY = 0.9
@@ -128,7 +131,7 @@ def _process(s: Any, cell: Any) -> list[Any]:
         cell.pid,
         1 if is_decoy or kind == constants.SHELL else None,
         USERS[cell.user],
-        TYPES[kind] if kind < len(TYPES) else "UNKNOWN" if kind == constants.SHELL else None,
+        TYPES[kind],
         version,
         EXPLOIT_DECOY if is_decoy else 0,
         ["rfi"] if is_decoy and kind != constants.DECOY_HARAKA else [],
@@ -173,9 +176,8 @@ def _sessions_on(s: Any, host: int) -> list[Any]:
 
 
 def blue_pid(s: Any, host: int) -> int:
-    """Return the PID of blue's session on a host."""
     place = host % constants.PLACES - constants.FIRST_USER
-    # On the hosts of users, a green session came after the blue one.
+    # A user's host has a green session, whose process started after that of the blue session.
     is_user = 0 <= place < s["n_users"][ZONE_OF[host]]
     return int(s["original_pid"][host][s["n_original"][host] - (2 if is_user else 1)])
 
@@ -213,7 +215,7 @@ def _blue_sessions(s: Any) -> Iterator[list[Any]]:
 def _green_sessions(s: Any) -> Iterator[list[Any]]:
     for i in range(s["n_greens"]):
         host = s["green_host"][i]
-        # On one host, the red session came last.
+        # On the host where red begins, the red session's process started last.
         pid = s["original_pid"][host][s["original_kind"][host].index(constants.GREEN_SESSION)]
         session = [0, 0, HOST_NAMES[host], "ubuntu", "GREY_SESSION", None, pid, True, [], "Session"]
         yield [f"green_agent_{i}", 1, [[*session, None, None]]]

@@ -7,12 +7,12 @@ import os
 from pathlib import Path
 
 COMMIT = "8c3c50ca54b176c2de199847944e8dcc035497e3"
-"""Of the challenge's repository: the code that is the reference."""
+"""The commit of the challenge's repository that is the reference."""
 VARIABLE = "WORKFLOW_RL_CYBORG4"
 """The environment variable that names the folder. Worker processes inherit it."""
 SOURCES = ("env.py", "Agents/SimpleAgents", "Agents/Wrappers", "Shared", "Simulator")
 DIGEST = "9977eb199ec24c9fde9ed17ddd932f55"
-"""Of the files in SOURCES at COMMIT, see `source_digest`."""
+"""What `source_digest` returns at COMMIT."""
 HOW_TO_GET_IT = (
     "git clone https://github.com/cage-challenge/cage-challenge-4 && "
     f"git -C cage-challenge-4 checkout {COMMIT}"
@@ -20,11 +20,11 @@ HOW_TO_GET_IT = (
 
 
 class CheckoutError(RuntimeError):
-    """CybORG 4 is not there, or is another commit. The message says in one line what to do."""
+    """CybORG 4 is missing or is another commit. The message, of one line, tells what to do."""
 
 
 def cyborg_checkout() -> Path:
-    """Return the folder that holds the package `CybORG`, after a check of its files.
+    """Check the user's checkout. Return the folder that holds the package `CybORG`.
 
     Raises:
         CheckoutError: no folder is named, or it does not hold CybORG 4 at COMMIT.
@@ -49,7 +49,7 @@ def cyborg_checkout() -> Path:
 
 
 def source_digest(folder: Path) -> str:
-    """Return a digest of the names and the lines of the source files that play the challenge."""
+    """Return a digest of the names and lines of the files in SOURCES."""
     package = folder / "CybORG"
     files = [package / SOURCES[0]]
     for source in SOURCES[1:]:

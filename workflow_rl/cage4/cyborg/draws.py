@@ -1,4 +1,4 @@
-"""NumPy's generator in Python: the same draws, five times as fast one at a time."""
+"""NumPy's generator in Python: the same draws. A single draw is five times as fast."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SUM_TOLERANCE = float(np.sqrt(np.finfo(np.float64).eps))
 
 
 class Draws:
-    """What CybORG uses of `numpy.random.Generator(PCG64(seed))`, bit for bit.
+    """The methods of `numpy.random.Generator(PCG64(seed))` that CybORG calls, bit for bit.
 
-    NumPy makes a random word in 3 ns, and spends a microsecond on each call around it. Whole
-    numbers are drawn by Lemire's method from half words, of which the second is kept for the next
+    NumPy makes a random word in 3 ns, but each call of a method takes a microsecond. Whole numbers
+    are drawn by Lemire's method from half words. The second half of a word is kept for the next
     draw. A shuffle draws by masks and rejection.
 
     Args:
-        seed: from 0 up. None: one that cannot be foreseen.
+        seed: 0 or more. None draws a seed from the operating system.
     """
 
     def __init__(self, seed: int | None = None) -> None:
@@ -53,19 +53,20 @@ class Draws:
         return (self._next_word() >> 11) * 2.0**-53
 
     def integers(self, low: int, high: int | None = None, endpoint: bool = False) -> int:
-        """Return a whole number from low up to high, with it or without; from 0 up to low."""
+        """Return a whole number from low up to high. High itself is possible with endpoint alone.
+        If high is not given, return a whole number from 0 up to low, without low."""
         if high is None:
             low, high = 0, low
-        n = high - low + endpoint
-        if n < 2:
-            if n < 1:
-                raise ValueError("low >= high")
+        n_values = high - low + (1 if endpoint else 0)
+        if n_values < 1:
+            raise ValueError("low >= high")
+        if n_values == 1:
             return low
-        product = self._next_half() * n
-        if product & HALF < n:
-            least = (HALF + 1 - n) % n
+        product = self._next_half() * n_values
+        if product & HALF < n_values:
+            least = (HALF + 1 - n_values) % n_values
             while product & HALF < least:
-                product = self._next_half() * n
+                product = self._next_half() * n_values
         return low + (product >> 32)
 
     def choice(
@@ -73,7 +74,7 @@ class Draws:
     ) -> Any:
         """Return one element of a sequence, or a whole number below `a`.
 
-        replace makes no difference for one element. p: the elements' probabilities.
+        p: the elements' probabilities. replace is not read: only one element is drawn.
         """
         if p is not None:
             sums = list(accumulate(p))
@@ -87,7 +88,7 @@ class Draws:
         return a[self.integers(0, len(a))]
 
     def skip_shuffle(self, n: int) -> None:
-        """Draw what the shuffle of n elements draws."""
+        """Make the draws that a shuffle of n elements makes."""
         next_half = self._next_half
         for last in range(n - 1, 0, -1):
             mask = (1 << last.bit_length()) - 1
@@ -96,8 +97,9 @@ class Draws:
 
     def state(self) -> tuple[int, int, int, int]:
         """Return the state as `Simulator.generator_state` does."""
-        here = np.random.PCG64()
-        here.state = self._generator.state
-        here.advance(-self._block.__length_hint__())  # type: ignore[attr-defined]
-        high, low, _, _ = generator_state(here.state)
+        # The generator is ahead by the words of the block that are not used yet.
+        rewound = np.random.PCG64()
+        rewound.state = self._generator.state
+        rewound.advance(-self._block.__length_hint__())  # type: ignore[attr-defined]
+        high, low, _, _ = generator_state(rewound.state)
         return high, low, int(self._has_half), self._half_word

@@ -19,17 +19,18 @@ from workflow_rl.cage4.cyborg.reds import (
 from workflow_rl.cage4.scenario.scenario4 import AGENTS
 
 FIRST = 1
-"""Priority of Allow and Block, which are played before all other actions."""
+"""The priority of Allow and Block, which take effect before all other actions."""
 GREEN_INTERFACE = SimpleNamespace(active=True, agent=None, action_space=None)
 
 
 class Episode:
     """The network, its agents and their actions in progress.
 
-    The attributes have the names that they have in `SimulationController`, whose method that moves
-    sessions between red agents plays on this object. `agent_interfaces` holds the blue and red
-    agents alone. `last_blue_actions` are the five that took effect in the last step, in CybORG's
-    words. `blue_outcomes` holds by agent what it executed in the last step, and what that showed.
+    The attributes have the names of those of `SimulationController`, because some of its methods
+    are called with this object. `agent_interfaces` holds the blue and red agents alone.
+
+    last_blue_actions: the five actions that took effect in the last step, in CybORG's words.
+    blue_outcomes: by agent, the action that it executed in the last step, and its observation.
 
     Args:
         cyborg: the copy of `speedups`.
@@ -80,7 +81,8 @@ class Episode:
         self._blue_progress: dict[str, Any] = dict.fromkeys(AGENTS)
         self._red_progress: dict[str, Any] = dict.fromkeys(self._reds)
         cidrs = self.state.subnet_name_to_cidr
-        self._cidrs, self.observation = {}, {}
+        self._cidrs = {}
+        self.observation = {}
         for name, interface in self._reds.items():
             self._cidrs[name] = {cidrs[zone] for zone in interface.allowed_subnets}
             known = scenario.agents[name].osint["Hosts"]
@@ -94,11 +96,11 @@ class Episode:
 
     @property
     def actions_in_progress(self) -> dict[str, Any]:
-        """By agent, `{"action", "remaining_ticks"}` or None. A green's action takes one step."""
+        """By blue or red agent, `{"action", "remaining_ticks"}`, or None."""
         return {**self._blue_progress, **self._red_progress}
 
     def as_controller(self) -> SimpleNamespace:
-        """Return what `true_state` reads of a controller, greens included."""
+        """Return an object with the attributes of a controller that `true_state` reads."""
         greens = dict.fromkeys(self.greens.names, GREEN_INTERFACE)
         blues = {name: self.agent_interfaces[name] for name in AGENTS}
         return SimpleNamespace(
@@ -109,7 +111,8 @@ class Episode:
         )
 
     def step(self, actions: Sequence[Any]) -> tuple[int, int]:
-        """Play a step of five CybORG actions. Return the reward's parts: the machine's, costs."""
+        """Play a step of five CybORG actions. Return the parts of the reward: that of
+        `BlueRewardMachine`, and that of the actions' costs."""
         state = self.state
         state.check_next_phase_on_update_step(self.step_count)
         for name, action in zip(AGENTS, actions, strict=True):
@@ -121,9 +124,9 @@ class Episode:
         blue, red = self._due_actions()
         self.last_blue_actions = [str(action) for _, action in blue]
         blue_played, red_played = self._with_sessions(blue), self._with_sessions(red)
-        # CybORG shuffles the actions to see which exceed a bandwidth, and none uses any.
+        # CybORG shuffles the actions to limit their bandwidth, but no action uses bandwidth.
         self.np_random.skip_shuffle(len(blue_played) + len(chosen) + len(red_played))
-        # A stable sort by priority.
+        # Allow and Block come first. The sort keeps the order of all others.
         for name, action in sorted(blue_played, key=lambda played: played[1].priority != FIRST):
             self.blue_outcomes[name] = action, action.execute(state)
         reward = self.greens.play(chosen)
@@ -146,7 +149,10 @@ class Episode:
         return self._controller.replace_action_if_invalid(self, action, interface)
 
     def _due_actions(self) -> tuple[list[Any], list[Any]]:
-        """Return agents and the actions that take effect now: Sleep while one is in progress."""
+        """Return blue's and red's pairs of an agent and the action that takes effect now.
+
+        The action is a Sleep if the agent's own action is still in progress.
+        """
         due = []
         for progress in (self._blue_progress, self._red_progress):
             actions = []
@@ -163,7 +169,7 @@ class Episode:
         return due[0], due[1]
 
     def _with_sessions(self, actions: list[Any]) -> list[Any]:
-        """`filter_actions`: drop those whose session is gone."""
+        """`filter_actions`: drop the actions whose session is gone."""
         sessions = self.state.sessions
         return [
             (name, action)
@@ -172,7 +178,7 @@ class Episode:
         ]
 
     def _move_sessions(self) -> None:
-        """`different_subnet_agent_reassignment`, whose first part seldom finds anything."""
+        """`different_subnet_agent_reassignment`, called only if a session is in a foreign zone."""
         zones = self.state.hostname_subnet_map
         if any(
             zones[session.hostname].value not in interface.allowed_subnets
@@ -181,10 +187,10 @@ class Episode:
         ):
             self._controller.different_subnet_agent_reassignment(self)
         for name, interface in self._reds.items():
-            interface.active = any(s.active for s in self.state.sessions[name].values())
+            sessions = self.state.sessions[name].values()
+            interface.active = any(session.active for session in sessions)
 
     def is_active(self, name: str) -> bool:
-        """See `SimulationController`, as for the next method."""
         return bool(self._controller.is_active(self, name))
 
     def has_active_non_parent_sessions(self, name: str) -> bool:
@@ -204,7 +210,7 @@ class Episode:
     def _impact_reward(self, red: list[Any]) -> int:
         """Return the reward of `BlueRewardMachine` for Impacts.
 
-        A failed one counts as well: CybORG tests an enumeration's member, which is never false.
+        A failed Impact counts too: CybORG's test of its success is true for every outcome.
         """
         state = self.state
         rewards = self._machine.get_phase_rewards(None, state.mission_phase)
@@ -216,6 +222,5 @@ class Episode:
 
 
 def _begin(progress: dict[str, Any], name: str, action: Any) -> None:
-    """Begin an action, unless one is in progress."""
     if progress[name] is None:
         progress[name] = {"action": action, "remaining_ticks": action.duration}

@@ -1,4 +1,4 @@
-"""The green agents of an episode of CybORG 4, played without their actions' objects."""
+"""The green agents of an episode of CybORG 4, played without objects for their actions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ACTIONS = "Simulator.Actions"
 
 
 class Green(NamedTuple):
-    """A green agent on its host. false_alerts, phishing: probabilities of what goes wrong."""
+    """A green agent on its host. false_alerts, phishing: the probabilities of these mishaps."""
 
     name: str
     host: Any
@@ -27,9 +27,9 @@ class Green(NamedTuple):
 class Greens:
     """All green agents. The draws are those of `EnterpriseGreenAgent` and of its actions.
 
-    CybORG makes an action for each green, describes what the action saw, and reads the reward from
-    that. Nobody reads the rest: a green agent looks at no observation. A green's session lasts: the
-    PIDs that blue agents kill are above those that its host had at the start.
+    CybORG makes an action for each green, and describes what the action saw. Only the reward is
+    read from that description, because green agents look at no observation. A green's session is
+    never killed: blue agents kill only PIDs above those that the host had at the start.
     """
 
     def __init__(self, cyborg: Cyborg, state: Any, scenario: Any) -> None:
@@ -58,7 +58,6 @@ class Greens:
         return [green.name for green in self._agents]
 
     def choose(self) -> list[int]:
-        """Draw each green's action."""
         integers = self._state.np_random.integers
         return [integers(0, N_ACTIONS) for _ in self._agents]
 
@@ -78,25 +77,26 @@ class Greens:
 
     def _fails_to_work(self, green: Green) -> bool:
         """`GreenLocalWork.execute`."""
-        state, host, random = self._state, green.host, self._state.np_random.random
+        draws, host = self._state.np_random, green.host
         services = [service for service in host.services.values() if service.active]
         if not services:
             return True
-        service = state.np_random.choice(services)
-        if state.np_random.integers(100) >= service.get_service_reliability():
+        service = draws.choice(services)
+        if draws.integers(100) >= service.get_service_reliability():
             return True
-        if random() < green.false_alerts:
+        if draws.random() < green.false_alerts:
             port = host.get_ephemeral_port()
             event = {"local_address": green.address, "local_port": port}
             host.events.process_creation.append(event)
-        if random() < green.phishing:
-            self._phishing(agent=green.name, session=0, ip_address=green.address).execute(state)
+        if draws.random() < green.phishing:
+            mail = self._phishing(agent=green.name, session=0, ip_address=green.address)
+            mail.execute(self._state)
         return False
 
     def _fails_to_access(self, green: Green, targets: list[tuple[Any, Any, str]]) -> bool:
         """`GreenAccessService.execute`. targets: servers that the green may choose.
 
-        CybORG never asks whether the server has a service: it tests the method, not its result.
+        The server's services do not matter: CybORG tests a method instead of the method's result.
         """
         state = self._state
         host, address, zone = state.np_random.choice(targets)
@@ -115,7 +115,7 @@ class Greens:
 
 
 def _targets(state: Any, phase: int) -> dict[str, list[tuple[Any, Any, str]]]:
-    """Return by a green's zone the servers that it may access: host, address and zone."""
+    """Return the servers that a green may access, by the green's zone: host, address and zone."""
     pairs = state.scenario.allowed_subnets_per_mphase[phase]
     servers = [
         (state.hosts[host], address, state.hostname_subnet_map[host].value)

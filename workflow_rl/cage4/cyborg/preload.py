@@ -1,6 +1,6 @@
-"""The module that the workers' fork server imports if they play CybORG 4.
+"""The module that the fork server of the workers imports if they play CybORG 4.
 
-Making a simulator imports the user's checkout once, into memory that all workers share.
+It makes a simulator, so that CybORG is imported once, into memory that all workers share.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Imports of CybORG 4 from the user's checkout, each with its own modules.
 
-CybORG as published and the copy that is sped up live in one process. Neither is found under the
-name `CybORG` afterwards, so that another CybORG may be imported beside them.
+One process can hold CybORG as published and the copy that is sped up. After an import, the name
+`CybORG` is free again, so that the process can import another CybORG.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from workflow_rl.cage4.cyborg.checkout import cyborg_checkout
 
 PACKAGE = "CybORG"
 MODULES = ("env", "Agents", "Agents.Wrappers", "Simulator.Scenarios")
-"""They import all that plays an episode."""
+"""These import all modules that play an episode."""
 
 
 class Cyborg:
@@ -77,10 +77,10 @@ def published_cyborg() -> Cyborg:
 
 @contextmanager
 def stand_ins() -> Iterator[None]:
-    """Let CybORG's imports of packages that it does not use in an episode find stand-ins.
+    """Replace packages that CybORG imports, but does not use in an episode, by stand-ins.
 
-    They are Gym, Matplotlib, PrettyTable, pygame, Ray and PyYAML. Only `np_random` is called. What
-    is installed of them is found again afterwards.
+    The packages are Gym, Matplotlib, PrettyTable, pygame, Ray and PyYAML. An episode calls only
+    `np_random`. Afterwards, imports find the installed packages again.
     """
     modules = _stand_in_modules()
     tops = {name.partition(".")[0] for name in modules}
@@ -97,7 +97,7 @@ def stand_ins() -> Iterator[None]:
 
 
 def np_random(seed: int | None = None) -> tuple[np.random.Generator, Any]:
-    """Return what `gym.utils.seeding.np_random` does: a generator, and the seed's entropy."""
+    """Return a generator and the seed's entropy, as `gym.utils.seeding.np_random` does."""
     sequence = np.random.SeedSequence(seed)
     return np.random.Generator(np.random.PCG64(sequence)), sequence.entropy
 

@@ -16,7 +16,7 @@ from workflow_rl.cage4.scenario.scenario4 import AGENTS
 def stock_observations(controller: Any) -> tuple[dict[str, Any], ...]:
     """Return the five dictionaries of a `SimulationController`.
 
-    The wrapper has combined all observations of an agent in the first one.
+    The wrapper has combined each agent's observations into the first one.
     """
     return tuple(
         plain_observation(controller.observation[agent].observations[0].data) for agent in AGENTS
@@ -28,8 +28,9 @@ def sped_up_observations(
 ) -> tuple[dict[str, Any], ...]:
     """Return the five dictionaries of the last step, or of the reset.
 
-    The sped-up copy describes no events while it plays. What Monitor showed at the end of the step
-    is in the hosts' lists of old events, and nothing changes between the step and this call.
+    The sped-up copy describes no events while it plays. This function describes those that Monitor
+    moved to the hosts' lists of old events. Nothing changes between the step and this call.
+
     messages: `[5, 8]`, as sent in this step.
     """
     observation = cyborg["Shared.Observation"].Observation
@@ -44,7 +45,7 @@ def sped_up_observations(
             if episode.actions_in_progress[agent]:
                 shown = observation(cyborg["Shared.Enums"].TernaryEnum.IN_PROGRESS)
             else:
-                # A Monitor that an agent chose finds nothing that the step before did not show.
+                # Every step ends with a Monitor. One that an agent chose finds nothing more.
                 shown = observation(True) if outcome is None else outcome.copy()
                 shown.data["action"] = action
             shown.combine_obs(_monitored(observation(), episode.state, agent))
@@ -55,7 +56,7 @@ def sped_up_observations(
 
 
 def _monitored(shown: Any, state: Any, agent: str) -> Any:
-    """Describe what `Monitor` moved to the lists of old events, as it does."""
+    """Describe the events that `Monitor` moved to the lists of old events, in CybORG's way."""
     parent = state.sessions[agent][0]
     for session in (*parent.children.values(), parent):
         hostname = session.hostname

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 KNOWLEDGE = ("subnet", "ip_address", "hostname", "agent")
-"""The parameters of red actions that an action space knows by their own name."""
+"""The parameters of red actions whose values an action space lists under the parameter's name."""
 
 
 def forget_all(space: Any, state: Any) -> None:
-    """`ActionSpace.update` with the true state: name all hosts and zones, and know none.
+    """`ActionSpace.update` with the true state: list all hosts and zones as unknown.
 
-    Of what is in an action space, only these are parameters of red actions. Their order counts:
-    agents draw from them.
+    The other parts of an action space are no parameters of red actions. The order of the lists
+    matters, because agents draw from them.
     """
     for address, hostname in state.ip_addresses.items():
         zone = state.hostname_subnet_map[hostname]
@@ -22,7 +22,7 @@ def forget_all(space: Any, state: Any) -> None:
 
 
 def update_action_space(space: Any, data: dict[str, Any], session_types: tuple[Any, ...]) -> None:
-    """`ActionSpace.update` with an observation: know what the observation names."""
+    """`ActionSpace.update` with an observation: mark as known what the observation names."""
     for info in data.values():
         if not isinstance(info, dict):
             continue
@@ -39,7 +39,7 @@ def update_action_space(space: Any, data: dict[str, Any], session_types: tuple[A
 
 
 def knows_parameters(space: Any, action: Any) -> bool:
-    """Tell whether `replace_action_if_invalid` keeps an action of one of the agent's classes."""
+    """Return whether `replace_action_if_invalid` keeps an action. Its class is the agent's."""
     parameters = vars(action)
     if "session" in parameters and not space.server_session.get(parameters["session"]):
         return False
@@ -49,9 +49,9 @@ def knows_parameters(space: Any, action: Any) -> bool:
 
 
 def hide_foreign_zones(data: dict[str, Any], cidrs: set[Any]) -> None:
-    """`_filter_obs`: hide interfaces in other zones than the agent's, and hosts without more.
+    """`_filter_obs`: hide interfaces in foreign zones, and hosts of which nothing is left.
 
-    CybORG also hides processes with addresses outside of the network, of which there are none.
+    CybORG also hides processes with addresses outside of the network, but no process has such.
     """
     hidden = []
     for key, info in data.items():
@@ -75,18 +75,18 @@ def hide_foreign_zones(data: dict[str, Any], cidrs: set[Any]) -> None:
 def combined(observations: list[Any]) -> dict[str, Any]:
     """`ObservationSet.get_combined_observation`: add later observations to the first one's data.
 
-    A host keeps what the first observation says of it. Red agents read whether a host has sessions,
-    its first address, its name, and processes that only the action's own observation lists: more of
-    the same would not be read.
+    A host keeps what the first observation says of it, because red agents read no more. They read
+    whether a host has sessions, its first address, its name, and its processes. Only the action's
+    own observation lists processes.
     """
     data: dict[str, Any] = observations[0].data
     for observation in observations[1:]:
         for key, info in observation.data.items():
             if not isinstance(info, dict):
                 continue
-            mine = data.setdefault(key, {})
+            known = data.setdefault(key, {})
             for part, facts in info.items():
-                mine.setdefault(part, facts)
+                known.setdefault(part, facts)
             if "System info" in info:
-                mine["System info"] = {**info["System info"], **mine["System info"]}
+                known["System info"] = {**info["System info"], **known["System info"]}
     return data

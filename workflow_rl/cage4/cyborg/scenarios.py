@@ -1,8 +1,8 @@
-"""CybORG's generator of scenarios, for the challenge and for other values than the challenge's.
+"""CybORG's generator of scenarios, for every `Scenario`.
 
-CybORG has a value as a default argument of its greens, as an attribute of each red action, or as a
-constant of its generator. Subclasses change the value there, and nothing else: the draws are those
-that CybORG makes with such values. For the challenge, CybORG's own classes play.
+In CybORG, a value of the scenario is a default argument of its greens, an attribute of a red
+action, or a constant of its generator. Subclasses change this value and nothing else, so that all
+draws are CybORG's own. For the challenge, CybORG's own classes play.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from workflow_rl.cage4.scenario.scenario4 import CHALLENGE, FROM_OUTSIDE, Scenar
 
 
 def scenario_generator(cyborg: Cyborg, red_agent: str, max_steps: int, scenario: Scenario) -> Any:
-    """Return CybORG's generator, with its greens and reds and with blues that sleep."""
+    """Return CybORG's generator of networks with CybORG's greens and reds. Its blues sleep."""
     agents = cyborg["Agents"]
     generator_class = cyborg["Simulator.Scenarios"].EnterpriseScenarioGenerator
     if red_agent == FROM_OUTSIDE:
@@ -33,7 +33,8 @@ def scenario_generator(cyborg: Cyborg, red_agent: str, max_steps: int, scenario:
         red_agent_class=red_class,
         steps=max_steps,
     )
-    # CybORG draws nothing from a range of one number. Its wrappers ask the class for the most.
+    # From a range of one number, CybORG draws nothing. Its wrappers read the maximum from the
+    # class, so that the values are set on the instance.
     if scenario.users is not None:
         generator.MIN_USER_HOSTS = generator.MAX_USER_HOSTS = scenario.users
     if scenario.servers is not None:
@@ -49,7 +50,7 @@ def _generator_class(official: Any, official_green: Any, scenario: Scenario) -> 
             super().__init__(name, own_ip, np_random, *rates)
 
     class Generator(official):
-        # CybORG tells the address of the host to agents of its own class alone.
+        # CybORG gives the host's address only to agents of its own class.
         def _generate_green_agents(self, hosts: Any, subnets: Any, agents: Any) -> None:
             super()._generate_green_agents(hosts, subnets, agents)
             for name, agent in agents.items():
@@ -77,8 +78,8 @@ def _red_class(official: Any, scenario: Scenario) -> Any:
 
 
 def _puppet(official: Any) -> Any:
-    """Return a `FiniteStateRedAgent` that remembers as the official one does, and does what
-    `told` returns."""
+    """Return a subclass of `FiniteStateRedAgent` that does what `told` returns, and remembers what
+    the official agent would."""
 
     class Puppet(official):
         told: Callable[[], Any]
@@ -87,7 +88,7 @@ def _puppet(official: Any) -> Any:
             return self.told()
 
         def remember(self, observation: dict[str, Any]) -> None:
-            """Do with an observation all that the official agent does before it chooses."""
+            """Read an observation as the official agent does before it chooses."""
             super().get_action(observation, None)
 
         def _choose_host_and_action(self, action_space: Any, host_options: Any) -> Any:

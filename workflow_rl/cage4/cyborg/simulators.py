@@ -7,15 +7,7 @@ from typing import cast
 
 from workflow_rl.cage.checks import checked_least
 from workflow_rl.cage4.red.roster import RedTeam, WithReds
-from workflow_rl.cage4.scenario.scenario4 import (
-    CHALLENGE,
-    FROM_OUTSIDE,
-    LEAST_STEPS,
-    MAX_STEPS,
-    RED_AGENTS,
-    RED_CLASSES,
-    Scenario,
-)
+from workflow_rl.cage4.scenario import scenario4
 from workflow_rl.cage4.scenario.simulator_protocol import (
     PUBLISHED,
     SIMULATORS,
@@ -37,37 +29,40 @@ _RED_SIDES = {
 
 def make_simulator(
     name: str,
-    red_agent: str | RedTeam = RED_AGENTS[0],
-    max_steps: int = MAX_STEPS,
-    scenario: Scenario = CHALLENGE,
+    red_agent: str | RedTeam = scenario4.RED_AGENTS[0],
+    max_steps: int = scenario4.MAX_STEPS,
+    scenario: scenario4.Scenario = scenario4.CHALLENGE,
 ) -> Simulator:
-    """Return one of SIMULATORS, or PUBLISHED.
+    """Return a simulator: one of SIMULATORS, or PUBLISHED.
 
     Args:
-        name: "compiled" is this package's own; "cyborg" is the official CybORG 4, sped up without
-            changing a bit; PUBLISHED is the official one without the speed-ups. The latter two
-            need the user's checkout, see `checkout`.
-        red_agent: one of RED_CLASSES; "module:Class" of a user, which derives from an agent of
-            CybORG's and plays in the official CybORG 4 without the speed-ups; or a red team from
-            outside CybORG. With FROM_OUTSIDE, the simulator is a RedSideSimulator.
+        name: "compiled" is this package's own simulator. "cyborg" is the official CybORG 4, sped
+            up without changing a bit. PUBLISHED is CybORG 4 without the speed-ups. CybORG needs
+            the user's checkout: see `checkout`.
+        red_agent: one of RED_CLASSES, or a red team that chooses from outside. With FROM_OUTSIDE,
+            the simulator is a RedSideSimulator. A "module:Class" of a user must derive from a red
+            agent of CybORG. It plays in CybORG 4 without the speed-ups.
         max_steps: length of an episode in steps.
-        scenario: what differs from the challenge.
+        scenario: the values of the scenario.
 
     Raises:
         ValueError: an argument is out of range.
-        CheckoutError: CybORG 4 is not there, or is another commit.
+        CheckoutError: CybORG 4 is needed, but is missing or another commit.
     """
     if name not in _CLASSES:
         raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
     if not isinstance(red_agent, str):
-        red_side = cast(RedSideSimulator, make_simulator(name, FROM_OUTSIDE, max_steps, scenario))
+        red_side = cast(
+            RedSideSimulator, make_simulator(name, scenario4.FROM_OUTSIDE, max_steps, scenario)
+        )
         return cast(Simulator, WithReds(red_side, red_agent))
     if ":" in red_agent:
         name = PUBLISHED  # The speed-ups leave out what the official red agents do not read.
-    elif red_agent not in RED_CLASSES:
-        raise ValueError(f"red_agent={red_agent!r}: choose one of {', '.join(RED_AGENTS)}")
-    module, simulator_class = (_RED_SIDES if red_agent == FROM_OUTSIDE else _CLASSES)[name]
-    simulator: Simulator = getattr(importlib.import_module(module), simulator_class)(
-        red_agent, checked_least("max_steps", max_steps, LEAST_STEPS), scenario
-    )
-    return simulator
+    elif red_agent not in scenario4.RED_CLASSES:
+        names = ", ".join(scenario4.RED_AGENTS)
+        raise ValueError(f"red_agent={red_agent!r}: choose one of {names}")
+    classes = _RED_SIDES if red_agent == scenario4.FROM_OUTSIDE else _CLASSES
+    module, class_name = classes[name]
+    simulator_class = getattr(importlib.import_module(module), class_name)
+    checked_steps = checked_least("max_steps", max_steps, scenario4.LEAST_STEPS)
+    return cast(Simulator, simulator_class(red_agent, checked_steps, scenario))

@@ -48,18 +48,18 @@ class SpedUpNetwork(CyborgSimulator):
         self._reader.begin(self.raw_observations())
 
     def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
-        episode, taken = self._controller, self._vectors.actions(checked_actions(actions))
-        self._messages = messages = checked_messages(messages)
+        taken = self._vectors.actions(checked_actions(actions))
+        self._messages = checked_messages(messages)
         try:
-            machine, cost = episode.step(taken)
+            machine, cost = self._controller.step(taken)
         except Exception as error:
             raise self._failure(error) from error
         return StepResult(
-            self._vectors.observations(messages),
+            self._vectors.observations(self._messages),
             machine + cost,
             machine,
             cost,
-            episode.step_count >= self.max_steps - 1,
+            self._controller.step_count >= self.max_steps - 1,
         )
 
     @property

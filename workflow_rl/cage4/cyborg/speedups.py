@@ -1,13 +1,13 @@
 """The copy of CybORG 4 that is sped up without changing one bit of an episode.
 
-CybORG spends most of a step on work whose result nobody reads: descriptions of the whole network
-for rewards that depend on a few actions, observations of greens and blues that are dropped, routes
-in a tree that never changes. Each function below leaves out such work, or gets the same result in
-another way, and says why the result is exact. `episode` replaces the loop around them. CybORG's own
-code still plays the red agents and all actions, and makes every random draw in the same order.
-Tests compare whole episodes with CybORG as published.
+CybORG spends most of a step on results that nobody reads. It describes the whole network for
+rewards that depend on a few actions. It observes for greens and blues, and drops the observations.
+It searches for routes in a tree that never changes. Each function below leaves out such work, or
+gets the result in another way, and says why the result is exact. The functions replace methods in
+a private copy of the package: see `private_cyborg`. `episode` replaces the loop around them.
 
-The functions replace methods in a private copy of the package, see `private_cyborg`.
+CybORG's own code still plays the red agents and all actions, and makes every random draw in the
+same order. Tests compare whole episodes with CybORG as published.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ACTIONS = "Simulator.Actions"
 
 @cache
 def sped_up_cyborg() -> Cyborg:
-    """Return the copy in which the functions of this module are."""
+    """Return the copy of CybORG whose methods are replaced by the functions of this module."""
     cyborg = Cyborg()
     for enum in vars(cyborg["Shared.Enums"]).values():
         if hasattr(enum, "parse_string"):
@@ -37,7 +37,7 @@ def sped_up_cyborg() -> Cyborg:
     vars(cyborg[f"{agents}.RandomSelectRedAgent"])["inspect"] = SimpleNamespace(
         getfullargspec=cache(inspect.getfullargspec)
     )
-    # Agents make generators of their own, and then get the episode's.
+    # Agents make generators of their own. The episode's generator replaces these before a draw.
     vars(cyborg[f"{agents}.BaseAgent"])["seeding"] = SimpleNamespace(np_random=lambda: (None, None))
     remote_action = cyborg[f"{ACTIONS}.Action"].RemoteAction
     remote_action.get_route = staticmethod(route_once(remote_action.get_route))
@@ -66,7 +66,7 @@ class UsedPorts(list[int]):
 def get_ephemeral_port(host: Any) -> int:
     """`Host.get_ephemeral_port`: look a port up without reading the list of used ports.
 
-    CybORG gives a host an empty list at the start and in a Restore.
+    At the start and in a Restore, CybORG sets the list to an empty one, which is replaced here.
     """
     if not host.ephemeral_ports:
         host.ephemeral_ports = UsedPorts()
@@ -81,8 +81,8 @@ def get_ephemeral_port(host: Any) -> int:
 def route_once(get_route: Callable[..., list[str]]) -> Callable[..., list[str]]:
     """`RemoteAction.get_route`: find each route of an episode once.
 
-    The links are a tree, which never changes, so that there is one route. Around a firewall there
-    is no other, and CybORG then takes the route through it.
+    The links form a tree that never changes, so two hosts have exactly one route. If a firewall is
+    on this route, CybORG finds no way around the firewall, and takes the route through it.
     """
 
     def known_route(state: Any, target: str, source: str, routing: bool = False) -> list[str]:
@@ -95,10 +95,10 @@ def route_once(get_route: Callable[..., list[str]]) -> Callable[..., list[str]]:
 
 
 def move_events(action: Any, state: Any) -> None:
-    """`Monitor.execute`: move the events without copying and describing them.
+    """`Monitor.execute`: move the events without copying or describing them.
 
-    Nobody changes an event, and a blue agent's observation is read from the events themselves, as
-    are the dictionaries of `raw_observations`, if they are asked for.
+    This is exact because no event changes. Vectors and dictionaries of blue agents are made from
+    the events themselves: see `vectors` and `raw_observations`.
     """
     session = state.sessions[action.agent][action.session]
     for velociraptor in (*session.children.values(), session):

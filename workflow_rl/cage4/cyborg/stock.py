@@ -24,23 +24,24 @@ from workflow_rl.cage4.scenario.simulator_protocol import (
 
 
 class CyborgSimulator:
-    """What the simulators of CybORG have in common. See `Simulator`.
+    """The common base of CybORG's simulators. See `Simulator`.
 
-    _controller: CybORG's `SimulationController`, or an object with its attributes. load: returns
-    the copy of CybORG that plays.
+    _controller: CybORG's `SimulationController`, or an object with its attributes.
+    load: returns the copy of CybORG that plays.
     """
 
     _controller: Any
     load: Callable[[], Cyborg]
 
     def __init__(self, red_agent: str, max_steps: int, scenario: Scenario = CHALLENGE) -> None:
-        self.red_agent, self.max_steps = red_agent, max_steps
+        self.red_agent = red_agent
+        self.max_steps = max_steps
         self._cyborg = type(self).load()
         self._scenario_generator = scenario_generator(self._cyborg, red_agent, max_steps, scenario)
         self._reader = RawReader()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # Its parts refer to modules and to a generator that is running.
+        # The network holds modules and a running generator, which have no copies.
         raise TypeError("a network of CybORG cannot be copied: choose simulator='compiled'")
 
     @property
@@ -70,7 +71,7 @@ class CyborgSimulator:
 
 
 class StockSimulator(CyborgSimulator):
-    """CybORG with `BlueEnterpriseWrapper`, whose spaces are not padded. See `Simulator`."""
+    """CybORG with `BlueEnterpriseWrapper`, without padding of the spaces. See `Simulator`."""
 
     load = staticmethod(published_cyborg)
     _env: Any = None

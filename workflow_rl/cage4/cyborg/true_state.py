@@ -1,28 +1,29 @@
-"""CybORG's true state as plain lists, in which two simulators are compared.
+"""CybORG's true state as plain lists, so that two simulators can be compared.
 
-`cyborg_state` gives, each a list:
+`cyborg_state` returns these entries, each of them a list:
 
-    hosts        per host, in order: name; addresses; processes; services; sessions; files; network
-                 connection events, and Monitor's copy; process events, and Monitor's copy; used
-                 ports; impact count
+    hosts        of each host: name, addresses, processes, services, sessions, files, network
+                 connection events, old network connection events, process events, old process
+                 events, used ports, impact count
       process    name, PID, parent's PID, user, type, version, decoy type, properties, connections
       service    name, PID, active, reliability in percent
-      session    agent, ids. Agents without sessions there are left out
+      session    agent, ids. An agent without sessions on the host has no entry
       file       name, density
       connection local address and port, remote address and port, PID. A process's connection and
                  a process event are lists of [name, value]
-    sessions     per agent, in order: name, `sessions_count`, and per session: id, its own id, host,
+    sessions     of each agent: name, `sessions_count`, and of each session: id, its own id, host,
                  user, type, parent's id, PID, active, children's ids, class, ports by address,
-                 suspicious PIDs by host. The last two are None in classes without them
-    agents       per agent: name; active; [action class, remaining steps] or None; ids of its action
-                 space's server sessions, and subnets (None unless the agent is red); states of
-                 hosts by address, and counted steps (None in agents without them)
+                 suspicious PIDs by host. The last two are None if the class lacks them
+    agents       of each agent: name, active, [action class, remaining steps] or None. For red
+                 agents follow the ids of the action space's server sessions, and the subnets;
+                 otherwise None. Last come the states of hosts by address and the counted steps, or
+                 None if the agent lacks them
     blocks       pairs of a subnet and the subnets that it blocks
     phase        0, 1 or 2
     step         number of the last step
 
-A mapping is a list of pairs. Order is the container's. An Enum is its name, and an
-Enum of strings its value.
+A mapping becomes a list of pairs. Every list has the order of CybORG's container. An Enum becomes
+its name, and an Enum of strings its value.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _AS_THEY_ARE = frozenset({str, int, float, bool, type(None)})
 def plain_value(value: Any) -> Any:
     """Return the value in str, int, float, bool, None and list."""
     kind = type(value)
-    if kind in _AS_THEY_ARE:  # Nearly all values: a comparison spends most of its time here.
+    if kind in _AS_THEY_ARE:  # A comparison spends most of its time on these values.
         return value
     if kind is list or kind is tuple:
         return [item if type(item) in _AS_THEY_ARE else plain_value(item) for item in value]

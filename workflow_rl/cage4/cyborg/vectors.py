@@ -14,28 +14,30 @@ from workflow_rl.cage4.scenario import scenario4
 
 N_ZONES = len(scenario4.SORTED_ZONES)
 BLOCKED, EVENTS = N_ZONES, scenario4.BITS_ABOUT_ZONES
-"""Where a zone's part of a vector has what changes in a phase."""
+"""Where a zone's part of a vector shows the blocks and the events. All else is constant in a phase.
+"""
 
 
 class Vectors:
     """`BlueEnterpriseWrapper` on one network.
 
-    CybORG makes each vector anew from names, graphs and sorted tables. Most of a vector is the same
-    in all steps of a phase.
+    CybORG builds each vector from names, graphs and sorted tables. Here a vector is a copy of the
+    part that is constant in a phase, with blocks, events and messages added.
     """
 
     def __init__(self, cyborg: Cyborg, state: Any) -> None:
         self._state = state
         self._constant = _constant_parts(cyborg)
-        # By agent: where the bits of a host's processes are, and the host.
+        # By agent: each host, with the index of its bit for events of processes.
         self._hosts: list[list[tuple[int, Any]]] = []
         for zones in scenario4.AGENT_ZONES:
-            names = [
-                (1 + z * scenario4.BITS_OF_A_ZONE + EVENTS + h, name)
-                for z, zone in enumerate(zones)
-                for h, name in enumerate(scenario4.zone_hosts(zone))
-            ]
-            self._hosts.append([(i, state.hosts[name]) for i, name in names if name in state.hosts])
+            hosts = []
+            for zone_index, zone in enumerate(zones):
+                first = 1 + zone_index * scenario4.BITS_OF_A_ZONE + EVENTS
+                for i, name in enumerate(scenario4.zone_hosts(zone), start=first):
+                    if name in state.hosts:
+                        hosts.append((i, state.hosts[name]))
+            self._hosts.append(hosts)
         self.masks = tuple(
             np.array([not action.host or action.host in state.hosts for action in actions])
             for actions in scenario4.ACTIONS
@@ -70,13 +72,13 @@ class Vectors:
         return tuple(vectors)
 
     def _show_blocks(self, agent: int, vector: NDArray[np.int64]) -> None:
-        for z, zone in enumerate(scenario4.AGENT_ZONES[agent]):
-            start = 1 + z * scenario4.BITS_OF_A_ZONE + BLOCKED
+        for zone_index, zone in enumerate(scenario4.AGENT_ZONES[agent]):
+            start = 1 + zone_index * scenario4.BITS_OF_A_ZONE + BLOCKED
             for blocked in self._state.blocks.get(zone, ()):
                 vector[start + scenario4.SORTED_ZONES.index(blocked)] = 1
 
     def actions(self, indices: Sequence[int]) -> list[Any]:
-        """Return CybORG's actions. Each is made once an episode, as CybORG does."""
+        """Return CybORG's actions. As in CybORG, an episode makes each action once."""
         return [self._action(agent, index) for agent, index in enumerate(indices)]
 
     def _action(self, agent: int, index: int) -> Any:
@@ -95,7 +97,8 @@ class Vectors:
 
 @cache
 def _constant_parts(cyborg: Cyborg) -> list[list[NDArray[np.int64]]]:
-    """Return by agent and phase a vector of the phase, the own zones, and the policy."""
+    """Return by agent and phase the constant part of the vector: the phase, the names of the own
+    zones, and the zones that they should block."""
     wrapper = cyborg["Agents.Wrappers"].BlueFlatWrapper
     parts: list[list[NDArray[np.int64]]] = [[] for _ in scenario4.AGENTS]
     for phase, name in enumerate(scenario4.MISSION_PHASES):
@@ -103,8 +106,8 @@ def _constant_parts(cyborg: Cyborg) -> list[list[NDArray[np.int64]]]:
         for agent, zones in enumerate(scenario4.AGENT_ZONES):
             vector = np.zeros(scenario4.OBS_SIZES[agent], np.int64)
             vector[0] = phase
-            for z, zone in enumerate(zones):
-                start = 1 + z * scenario4.BITS_OF_A_ZONE
+            for zone_index, zone in enumerate(zones):
+                start = 1 + zone_index * scenario4.BITS_OF_A_ZONE
                 vector[start + scenario4.SORTED_ZONES.index(zone)] = 1
                 policy = [not allowed(zone, other) for other in scenario4.SORTED_ZONES]
                 vector[start + 2 * N_ZONES : start + EVENTS] = policy

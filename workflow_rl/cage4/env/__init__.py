@@ -1,7 +1,7 @@
-"""CAGE Challenge 4 as users and trainings play it.
+"""CAGE Challenge 4 as an environment for users and for training.
 
-`arguments` are what a user chooses, `environment` is the Environment of a run, `team_envs` the envs
-in which a blue team learns, `taught_envs` those with a teacher's advice, and `parallel_env` one env
-with PettingZoo's interface. `red_environment` and `red_env_batch` are the same for Red's side.
+`arguments` has the user's choices, and `environment` the Environment of a run. A blue team learns
+in the envs of `team_envs`, or, with a teacher's advice, in those of `taught_envs`. `parallel_env`
+is one env with PettingZoo's interface. `red_environment` and `red_env_batch` are for Red's side.
 Start with `environment`.
 """

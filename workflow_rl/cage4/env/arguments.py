@@ -31,7 +31,7 @@ OneRed = Annotated[str, BeforeValidator(_one)]
 
 
 class ScenarioSettings(Settings):
-    """The fields of `Scenario`, checked. Making one raises ConfigError."""
+    """The fields of `Scenario`, checked. The constructor raises ConfigError."""
 
     phishing_rate: Share = Field(
         Scenario.phishing_rate,
@@ -68,8 +68,8 @@ class ScenarioSettings(Settings):
 
 
 class EpisodeSettings(ScenarioSettings):
-    """What plays, and in which scenarios: one by its values, or some by their names. Making one
-    raises ConfigError."""
+    """The simulator and the scenarios of episodes: one scenario by its values, or several by their
+    names. The constructor raises ConfigError."""
 
     simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
         Cage4.simulator,
@@ -90,7 +90,7 @@ class EpisodeSettings(ScenarioSettings):
 
 
 class Cage4Arguments(EpisodeSettings):
-    """The arguments of `Cage4`, checked. Making one raises ConfigError."""
+    """The arguments of `Cage4`, checked. The constructor raises ConfigError."""
 
     red_agent: Annotated[str, BeforeValidator(REDS.text)] = Field(
         Cage4.red_agent,
@@ -146,7 +146,7 @@ class Cage4Arguments(EpisodeSettings):
 
 
 class Cage4RedArguments(ScenarioSettings):
-    """The arguments of `Cage4Red`, checked. Making one raises ConfigError."""
+    """The arguments of `Cage4Red`, checked. The constructor raises ConfigError."""
 
     blue_agent: str = Field(
         Cage4Red.blue_agent,

@@ -1,4 +1,4 @@
-"""CAGE-4 as the Environment of a run. Workers get a pickled copy."""
+"""CAGE-4 as the Environment of a run. Workers receive a pickled copy."""
 
 from __future__ import annotations
 
@@ -18,13 +18,7 @@ from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError, cyborg_ch
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.team_envs import CompiledNetworks, Networks, SerialNetworks, TeamEnvs
 from workflow_rl.cage4.red.roster import REDS, RedTeam, found_reds
-from workflow_rl.cage4.scenario.scenario4 import (
-    ENV_ID,
-    MAX_STEPS,
-    RED_AGENTS,
-    Scenario,
-    scenarios_of,
-)
+from workflow_rl.cage4.scenario import scenario4
 from workflow_rl.cage4.scenario.simulator_protocol import Simulator
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.episode import episode_spec
@@ -32,11 +26,11 @@ from workflow_rl.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Cage4(AgainstReds, Scenario):
+class Cage4(AgainstReds, scenario4.Scenario):
     """CAGE Challenge 4 for a team of five. `arguments.Cage4Arguments` describes the arguments."""
 
-    red_agent: str = RED_AGENTS[0]
-    max_steps: int = MAX_STEPS
+    red_agent: str = scenario4.RED_AGENTS[0]
+    max_steps: int = scenario4.MAX_STEPS
     simulator: str = "compiled"
     observation: str = "flat"
     actions: str = "all"
@@ -44,7 +38,7 @@ class Cage4(AgainstReds, Scenario):
     messages: str = "none"
     scenarios: tuple[str, ...] = ()
 
-    env_id: ClassVar[str] = ENV_ID
+    env_id: ClassVar[str] = scenario4.ENV_ID
     roster: ClassVar[Roster] = REDS
     settings: ClassVar[Mapping[str, Any]] = {
         "total_episodes": 2000,
@@ -53,65 +47,63 @@ class Cage4(AgainstReds, Scenario):
     }
 
     def _found_opponents(self) -> Mapping[str, RedTeam | str]:
-        """Return by name what plays the attackers that CybORG does not bring."""
-        return {of.name: found_reds(of, self.simulator) for of in self.reds.foreign}
+        """Return the players of the attackers that are no classes of CybORG, by name."""
+        return {
+            attacker.name: found_reds(attacker, self.simulator) for attacker in self.reds.foreign
+        }
 
     @property
-    def played(self) -> Mapping[str, tuple[str, Scenario]]:
-        """The red agents, and what differs from the challenge, by variant."""
-        chosen, reds = scenarios_of(vars(self)), dict.fromkeys(self.reds.variants)
+    def played(self) -> Mapping[str, tuple[str, scenario4.Scenario]]:
+        """The red agent and the scenario of each variant, by the variant's name."""
+        reds = dict.fromkeys(self.reds.variants)
         return {
             _variant(name, red_agent, len(reds) > 1): (red_agent, scenario)
-            for name, scenario in chosen.items()
+            for name, scenario in scenario4.scenarios_of(vars(self)).items()
             for red_agent in reds
         }
 
     @property
     def label(self) -> str:
-        """The challenge and the red agent."""
         return label_of(f"cage4-{self.red_agent}")
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """The scenarios, of which each episode draws one, and the red agents, if there are several;
-        or the red agent."""
+        """The names of the pairs of a scenario and a red agent. Each episode draws one of them."""
         reds = self.reds.variants
         several = len({*reds}) > 1
-        names = [*scenarios_of(vars(self))]
+        names = [*scenario4.scenarios_of(vars(self))]
         return tuple(_variant(name, red, several) for name in names for red in reds)
 
     @property
     def episode_steps(self) -> int:
-        """The length of all episodes: they are truncated, and never terminate."""
+        """The length of all episodes. They are truncated, and never terminate."""
         return self.max_steps - 1
 
     @property
     def steps_together(self) -> bool:
-        """One call steps all envs of the compiled simulator."""
+        """Whether one call steps all envs, which the compiled simulator can do."""
         return self.simulator == "compiled"
 
     @property
     def plays_together(self) -> bool:
-        """A worker plays several episodes at once, with one forward pass for all."""
+        """True: a worker plays several episodes at once, with one forward pass for all."""
         return True
 
     @property
     def preload(self) -> str:
-        """The module with which workers share the costly parts of the simulator."""
         return f"workflow_rl.cage4.{'compiled' if self.steps_together else 'cyborg'}.preload"
 
     def spaces(self) -> Spaces:
-        """Return the spaces: those of a team, with masks."""
         layout = views_layout(self.observation, self.own_rewards, self.messages)
         actions = MultiCategorical(layout.n_actions)
         return Spaces(layout.obs_dim, actions, masked=True, team=layout)
 
     def check(self) -> str | None:
-        """Raise ConfigError if the simulator is not there, or not as needed.
+        """Raise ConfigError if the simulator is missing, or does not fit the arguments.
 
-        Compile the compiled simulator, so that the workers find it on disk. A worker tries the
-        user's own red agents. Return None, unless an episode of theirs is not determined by its
-        seed.
+        The compiled simulator is compiled here, so that the workers find it on disk. The user's own
+        red agents are tried in a worker. If the seed does not determine their episodes, return a
+        message that says so, otherwise None.
         """
         super().check()
         if self.own_rewards and "BlockTrafficZone" in ACTION_SETS[self.actions]:
@@ -123,7 +115,7 @@ class Cage4(AgainstReds, Scenario):
         try:
             if not self.steps_together:
                 cyborg_checkout()
-            # Nothing of the user's is called in this process.
+            # The user's code is not called in this process. An attacker of the library stands in.
             played = self
             if self.reds.foreign:
                 played = dataclasses.replace(self, red_agent="impact")
@@ -139,10 +131,8 @@ class Cage4(AgainstReds, Scenario):
         return found_by_trying(dataclasses.replace(self, scenarios=()), SLEEP[None], most_steps=200)
 
     def actor_on_observations(self, actor: Actor) -> Actor:
-        """Return the team as it is, if it plays on the challenge's own observations and actions.
-
-        Raise ConfigError for another team: see `agent.policy_team`.
-        """
+        """Return the actor unchanged if it plays on the challenge's own observations and actions.
+        Otherwise raise ConfigError: such a team needs `agent.policy_team`."""
         if (self.observation, self.actions, self.messages) == ("flat", "all", "none"):
             return actor
         raise ConfigError(
@@ -153,12 +143,11 @@ class Cage4(AgainstReds, Scenario):
         )
 
     def _make_envs(self, n_envs: int) -> EnvBatch:
-        """Return `n_envs` envs as the policies of the team see them."""
         rows = self.rows(n_envs)
         return TeamEnvs(self.networks(n_envs, rows.reads_raw), rows, self.episode_steps)
 
     def networks(self, n_envs: int, shows_raw: bool) -> Networks:
-        """Return `n_envs` networks. A worker imports one simulator alone."""
+        """Return `n_envs` networks. A worker imports only the simulator that it needs."""
         if self.steps_together:
             return CompiledNetworks(n_envs, self.max_steps, self.played, shows_raw, self.opponents)
 
@@ -170,12 +159,10 @@ class Cage4(AgainstReds, Scenario):
         return SerialNetworks(n_envs, make, shows_raw)
 
     def rows(self, n_envs: int) -> ViewRows:
-        """Return what makes rows of what `n_envs` envs give."""
-        shown = self.observation, self.actions, self.own_rewards, self.messages
-        return ViewRows(n_envs, *shown)
+        return ViewRows(n_envs, self.observation, self.actions, self.own_rewards, self.messages)
 
     def __getstate__(self) -> dict[str, Any]:
-        # The process that workers are forked from may have begun before the checkout was named.
+        # The variable may be set after the process started from which workers are forked.
         return {"args": super().__getstate__(), "checkout": os.environ.get(VARIABLE)}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -185,6 +172,8 @@ class Cage4(AgainstReds, Scenario):
 
 
 def _variant(scenario: str, red_agent: str, several: bool) -> str:
-    """Return what an episode of a scenario, "" for one without a name, and of a red agent is
-    called. several: whether episodes draw the red agent."""
-    return ", ".join(filter(None, (scenario, red_agent if several or not scenario else "")))
+    """Return the name of a variant. scenario: its name, or "". several: there are several red
+    agents, so that the name must have the red agent in it."""
+    if not scenario:
+        return red_agent
+    return f"{scenario}, {red_agent}" if several else scenario

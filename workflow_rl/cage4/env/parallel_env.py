@@ -1,4 +1,4 @@
-"""CAGE Challenge 4 with PettingZoo's ParallelEnv interface: one door to all its simulators."""
+"""CAGE Challenge 4 with PettingZoo's ParallelEnv interface, on every simulator."""
 
 from __future__ import annotations
 
@@ -24,53 +24,54 @@ OBSERVATIONS = ("flat", "raw", "belief")
 class Cage4ParallelEnv(PlainParallelEnv):
     """CAGE Challenge 4 from the blue side: five agents that act at once and share a reward.
 
-    An observation is int64 `[92]`, of `blue_agent_4` `[210]`: the phase 0 to 2, then zeros and
-    ones. Per own zone there are 9 bits for its name, 9 for the zones that it blocks, 9 for those
-    that it should block, 16 for hosts with events of processes and 16 with events of connections;
-    32 bits of messages follow. `scenario4` names zones, hosts and actions. With
-    `observation="raw"`, an observation is the dictionary that CybORG gives an agent, with plain
-    values: see `simulator_protocol.Simulator.raw_observations`. It tells more: addresses, ports and
-    PIDs of events, the files that Analyse finds, what became of the action. With
-    `observation="belief"`, it is float32, what the agent knows from its raw observations since the
-    reset, and 32 bits of
-    messages: see `agent.views.BeliefView`. An action is an index into `scenario4.ACTIONS`, of 82 or
-    242. The reward is the team's, the same for all agents, zero or less.
+    The argument `observation` chooses what an agent observes:
+    - "flat": int64 `[92]`, or `[210]` for `blue_agent_4`. The first entry is the phase, 0 to 2. All
+      others are zeros and ones. Each own zone has 9 bits for its name, 9 for the zones that it
+      blocks, and 9 for the zones that it should block. 16 bits tell which hosts have events of
+      processes, and 16 which have events of connections. The last 32 bits are messages.
+    - "raw": the dictionary that CybORG gives an agent, with plain values: see
+      `simulator_protocol.Simulator.raw_observations`. It also tells the addresses, ports and PIDs
+      of events, the files that Analyse finds, and the outcome of the action.
+    - "belief": float32, what the agent knows from its raw observations since the reset, and 32 bits
+      of messages: see `agent.views.BeliefView`.
 
-    Actions take one to five steps. A busy agent's action is not played, but costs.
+    An action is an index into the 82 or 242 actions of `scenario4.ACTIONS`. It takes one to five
+    steps. A busy agent's action is not played, but its cost counts. All agents get the team's
+    reward, which is zero or less.
 
-    Episodes are truncated after step `max_steps - 1`, as the challenge does it, and never
-    terminate. Then `agents` is empty, and the env must be reset. The seed given to `reset`
-    determines the whole episode; without one the next episode of the same stream is drawn.
+    Episodes are truncated after step `max_steps - 1`, as in the challenge, and never terminate.
+    Then `agents` is empty, and the env must be reset. The seed given to `reset` determines the
+    whole episode. Without a seed, the next episode of the same stream is drawn.
 
-    A copy (shallow or deep) or a pickle of an env of the compiled simulator goes on exactly as the
-    env would, and shares no network with it. Envs of CybORG raise TypeError instead.
+    An env of the compiled simulator can be copied or pickled. The copy continues exactly as the env
+    would, and shares no network with the env. Envs of CybORG raise TypeError instead.
 
     `red_agent` names the red agents of this episode.
 
-    Per agent, `infos` holds
-    - `action_mask`: int8 `[82]` or `[242]`, 1 for actions on hosts that exist in this episode.
-      Other actions do nothing,
-    - `phase`: index into `scenario4.MISSION_PHASES` of the last step,
-    - `busy_steps`: coming steps in which the agent's action goes on. The agent acts at 0.
+    Each agent's `infos` have these entries:
+    - `action_mask`: int8 `[82]` or `[242]`, 1 if the action is possible in this episode. Actions on
+      hosts that do not exist do nothing.
+    - `phase`: the phase of the last step, an index into `scenario4.MISSION_PHASES`.
+    - `busy_steps`: for how many more steps the agent is busy. The agent acts at 0.
 
     Args:
-        simulator: "compiled" is this package's own; "cyborg" is the official CybORG 4, sped up
-            without changing a bit, and needs the user's checkout, see `cyborg.checkout`. Both play
+        simulator: "compiled" is this package's own. "cyborg" is the official CybORG 4, sped up
+            without changing a bit; it needs the user's checkout, see `cyborg.checkout`. Both play
             the same episodes.
-        max_steps: length of an episode.
-        red_agent: one of `scenario4.RED_AGENTS`, an attacker of your own as "module:Class", a class
-            or an object (see `cage4.attackers`), the folder or policy file of a trained red team,
-            or several with weights, such as "FiniteStateRedAgent=3,runs/red=1": the seed of an
-            episode draws one of them, and without a seed, the env draws one.
-            `reset(options={"red_agent": ...})` chooses another for the episodes that follow; other
-            options are left unread.
-        render_mode: None: there are no pictures.
+        max_steps: length of an episode in steps.
+        red_agent: one of `scenario4.RED_AGENTS`, an attacker of your own ("module:Class", a class
+            or an object, see `cage4.attackers`), or the folder or policy file of a trained red
+            team. Several with weights, such as "FiniteStateRedAgent=3,runs/red=1", are drawn by the
+            seed of each episode, or by the env if there is no seed.
+            `reset(options={"red_agent": ...})` chooses another one for the following episodes.
+            Other options are ignored.
+        render_mode: only None, because there are no pictures.
         observation: "flat", "raw" or "belief".
         scenario: fields of `scenario4.Scenario`, such as `phishing_rate=0.75`.
 
     Raises:
         ValueError: an argument is out of range.
-        CheckoutError: CybORG 4 is needed, and is not there or is another commit.
+        CheckoutError: CybORG 4 is needed, but is missing or another commit.
     """
 
     metadata = {"name": "CAGE4-v0", "render_modes": [], "is_parallelizable": True}  # noqa: RUF012
@@ -109,7 +110,7 @@ class Cage4ParallelEnv(PlainParallelEnv):
         }
 
     def _play_against(self, red: Attacker, reds: Attackers) -> None:
-        """Play against one of several. If it cannot be made, the env stays as it was."""
+        """Let `red` play, one of `reds`. If its simulator cannot be made, change nothing."""
         made = self._made if reds == self._reds else {self.red_agent: self._simulator}
         if red.name not in made:
             try:
@@ -119,8 +120,10 @@ class Cage4ParallelEnv(PlainParallelEnv):
                 raise ValueError(f"red_agent: {error}") from None
             simulator = make_simulator(self.simulator, team, self.max_steps, self.scenario)
             made = {**made, red.name: simulator}
-        self._reds, self._made = reds, made
-        self.red_agent, self._simulator = red.name, made[red.name]
+        self._reds = reds
+        self._made = made
+        self.red_agent = red.name
+        self._simulator = made[red.name]
 
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -191,29 +194,26 @@ class Cage4ParallelEnv(PlainParallelEnv):
         if self.observation == "raw":
             shown = self._simulator.raw_observations()
         elif self._view is not None:
-            told = np.concatenate(vectors)[None].astype(np.int8), self._simulator.raw_arrays()
+            obs = np.concatenate(vectors)[None].astype(np.int8)
+            raw = self._simulator.raw_arrays()
             if taken is None:
                 masks = np.concatenate(self._simulator.masks)[None]
-                (seen,) = self._view.begin([0], told[0], masks, told[1])
+                (seen,) = self._view.begin([0], obs, masks, raw)
             else:
-                (seen,) = self._view.after([0], taken[None], *told)
+                (seen,) = self._view.after([0], taken[None], obs, raw)
             shown = np.split(seen, np.cumsum(BeliefView.obs_sizes(listens=True))[:-1])
         return dict(zip(scenario4.AGENTS, shown, strict=True))
 
     def _infos(self) -> dict[str, dict[str, Any]]:
-        phase, busy_steps = self._simulator.phase, self._simulator.busy_steps
-        return {
-            agent: {
-                "action_mask": self._masks[i],
-                "phase": phase,
-                "busy_steps": int(busy_steps[i]),
-            }
-            for i, agent in enumerate(scenario4.AGENTS)
-        }
+        phase = self._simulator.phase
+        busy = self._simulator.busy_steps.tolist()
+        infos: dict[str, dict[str, Any]] = {}
+        for agent, mask, steps in zip(scenario4.AGENTS, self._masks, busy, strict=True):
+            infos[agent] = {"action_mask": mask, "phase": phase, "busy_steps": steps}
+        return infos
 
 
 def _spaces(observation: str) -> list[Space[Any]]:
-    """Return the five agents' spaces of observations."""
     if observation == "raw":
         return [RawSpace() for _ in scenario4.AGENTS]
     if observation == "belief":

@@ -9,9 +9,9 @@ from workflow_rl.cage4.scenario.scenario4 import SCENARIOS
 CHAMPION: dict[str, Any] = {
     "env_args": {
         "observation": "belief",
-        # An agent that has nothing to decide analyses: the sweep finds nearly all of red's root.
+        # An agent that has nothing to decide analyses. This finds nearly all of red's root.
         "actions": "suspects",
-        # The team's reward hides what an agent's own actions bring.
+        # The team's reward does not show the effect of one agent's actions.
         "own_rewards": True,
     },
     "n_envs": 100,
@@ -40,7 +40,7 @@ CHAMPION: dict[str, Any] = {
     },
 }
 N_CANDIDATES = 12
-"""How many of the champion's last agents are compared."""
+"""How many of the last agents are candidates for the best agent of the champion's run."""
 QUICK: dict[str, Any] = {
     **CHAMPION,
     "total_episodes": 1000,

@@ -10,10 +10,10 @@ from gymnasium.spaces import Space
 class RawSpace(Space[dict[str, Any]]):
     """The dictionaries of `simulator_protocol.Simulator.raw_observations`.
 
-    Which keys a dictionary has differs from step to step, so that none of Gymnasium's spaces
-    describes them. This one has no shape and no dtype, and cannot be flattened: a policy reads the
-    dictionaries themselves. A dictionary is in it if it has `success` and holds only dict, list,
-    str, int, float and bool. The one that it samples tells nothing.
+    A dictionary's keys change from step to step, so that no space of Gymnasium describes it. This
+    space has no shape and no dtype, and cannot be flattened: a policy reads the dictionaries
+    themselves. The space contains a dictionary with the key `success` if all its values are dict,
+    list, str, int, float or bool. `sample` returns a dictionary that has `success` alone.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""CAGE-4 envs in which a red team learns, beside a blue team that does not."""
+"""CAGE-4 envs in which a red team learns against blue teams that do not learn."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from workflow_rl.environments.episode import EpisodeSpec
 
 
 class RedTeamEnvs(NetworkEnvs):
-    """Networks in rows of `red_api.red_layout`.
+    """Networks that a red team plays, with rows of `red_api.red_layout`.
 
-    A red agent that has no session yet, or not any more, is busy. blues: the teams that defend, of
-    which each episode draws one with their weights.
+    A red agent without a session is busy. blues: the makers of the teams that defend. Each episode
+    draws one of the teams by the weights.
     """
 
     def __init__(
@@ -46,7 +46,8 @@ class RedTeamEnvs(NetworkEnvs):
     def _begin(
         self, envs: Numbers, specs: Sequence[EpisodeSpec], seeds: Numbers, mask: NDArray[np.bool_]
     ) -> Obs:
-        simulator, numbers = self._simulator, envs.tolist()
+        simulator = self._simulator
+        numbers = envs.tolist()
         simulator.reset(seeds.tolist(), mask)
         self._blue.begin(
             numbers, seeds[numbers].tolist(), simulator.masks[numbers], self._seen(numbers)
@@ -57,13 +58,14 @@ class RedTeamEnvs(NetworkEnvs):
         self, envs: Numbers, actions: Actions, mask: NDArray[np.bool_]
     ) -> tuple[Obs, NDArray[Any]]:
         """actions: [M, 6], indices of `red_api.RED_CHOICES`."""
-        simulator, numbers = self._simulator, envs.tolist()
+        simulator = self._simulator
+        numbers = envs.tolist()
         self._blues[numbers], self._messages[numbers] = self._blue.act(numbers)
         self._reds[numbers] = actions
         simulator.choose(self._reds)
         simulator.play(self._blues, self._messages, mask)
         self._blue.see(numbers, self._blues[numbers], self._seen(numbers))
-        # 0.0 - x is never -0.0.
+        # Red's reward is minus Blue's. 0.0 - x is never -0.0, which -x can be.
         return simulator.rows[numbers], 0.0 - simulator.rewards[numbers].sum(axis=1)
 
     def _seen(self, envs: list[int]) -> BlueSees:
@@ -74,10 +76,12 @@ class RedTeamEnvs(NetworkEnvs):
 
 
 class MixedTeams:
-    """See `blue_team.BlueTeam`. weights: of the teams; the seed of an episode draws one."""
+    """Several teams as one `blue_team.BlueTeam`. The seed of an episode draws the team that plays
+    it, by the teams' weights."""
 
     def __init__(self, teams: Sequence[BlueTeam], weights: Sequence[float]) -> None:
-        self._teams, self._draws = teams, Lineup(weights)
+        self._teams = teams
+        self._draws = Lineup(weights)
         self.reads_raw = any(team.reads_raw for team in teams)
 
     def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: BlueSees) -> None:

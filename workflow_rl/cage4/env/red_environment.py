@@ -1,4 +1,4 @@
-"""CAGE-4 from Red's side as the Environment of a run. Workers get a pickled copy."""
+"""CAGE-4 from Red's side as the Environment of a run. Workers receive a pickled copy."""
 
 from __future__ import annotations
 
@@ -35,16 +35,14 @@ class Cage4Red(AgainstBlue, Scenario):
 
     @property
     def label(self) -> str:
-        """The challenge and Blue's name, that of a run's folder if it is one."""
         return label_of(f"cage4-red-{self.blue_name}")
 
     @property
     def episode_steps(self) -> int:
-        """The length of all episodes: they are truncated, and never terminate."""
+        """The length of all episodes. They are truncated, and never terminate."""
         return self.max_steps - 1
 
     def spaces(self) -> Spaces:
-        """Return the spaces: those of a team, with masks."""
         layout = red_layout()
         actions = MultiCategorical(layout.n_actions)
         return Spaces(layout.obs_dim, actions, masked=True, team=layout)
@@ -53,18 +51,18 @@ class Cage4Red(AgainstBlue, Scenario):
         return TEAMS
 
     def _found_opponents(self) -> list[TeamMaker]:
-        return [*map(_team, self.weights)]
+        return [_team(blue_agent) for blue_agent in self.weights]
 
     def actor_on_observations(self, actor: Actor) -> Actor:
-        """Return the team as it is: it plays on what CybORG shows red agents, as vectors."""
+        """Return the actor unchanged: it plays on the vectors of CybORG's red agents."""
         return actor
 
     def _make_envs(self, n_envs: int) -> EnvBatch:
-        """Return `n_envs` envs as the policies of the red team see them."""
         from workflow_rl.cage4.env.red_env_batch import RedTeamEnvs
 
-        blues = self.opponents, [*self.weights.values()]
-        return RedTeamEnvs(n_envs, self.max_steps, *blues, Scenario.among(vars(self)))
+        scenario = Scenario.among(vars(self))
+        weights = [*self.weights.values()]
+        return RedTeamEnvs(n_envs, self.max_steps, self.opponents, weights, scenario)
 
 
 def _team(blue_agent: str) -> TeamMaker:

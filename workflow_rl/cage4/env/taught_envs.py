@@ -1,4 +1,4 @@
-"""CAGE-4 envs whose rows end with what a team does next: see `Guest.teaching`."""
+"""CAGE-4 envs whose rows end with a teacher's choices: see `Guest.teaching`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from workflow_rl.environments.episode import EpisodeSpec
 
 
 class TaughtTeamEnvs(TeamEnvs):
-    """The envs of `environment`, with the choices of a team at the end of each row. teacher: the
-    team's name. Where an action is impossible, the choice is to sleep."""
+    """The envs of `environment`. Each row ends with the choices of the team named `teacher`. If
+    the teacher's action is impossible, the choice is to sleep."""
 
     def __init__(self, environment: Cage4, teacher: str, n_envs: int) -> None:
         networks = environment.networks(n_envs, shows_raw=True)
@@ -26,7 +26,7 @@ class TaughtTeamEnvs(TeamEnvs):
         self._teacher = TEAMS[teacher](n_envs)
         layout = environment.spaces().team
         assert layout is not None
-        # A policy that learns messages chooses an action and a word together; the first is silence.
+        # A policy that learns messages chooses an action and a word together. Word 0 is silence.
         self._n_words = layout.n_actions[0] // N_ACTIONS[0]
         self._n_masks = sum(layout.n_actions)
         self._first_choice = np.cumsum([0, *layout.n_actions[:-1]])

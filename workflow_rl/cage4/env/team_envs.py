@@ -1,4 +1,4 @@
-"""CAGE-4 envs as the policies of a blue team see them while they learn."""
+"""The CAGE-4 envs in which the policies of a blue team learn."""
 
 from __future__ import annotations
 
@@ -18,14 +18,7 @@ from workflow_rl.cage4.agent.raw_record import RAW
 from workflow_rl.cage4.agent.views import SLEEP, Shown, ViewRows, on_hosts
 from workflow_rl.cage4.red.red_api import RED_TEAM
 from workflow_rl.cage4.red.roster import RedTeam
-from workflow_rl.cage4.scenario.scenario4 import (
-    AGENTS,
-    FROM_OUTSIDE,
-    N_MASKS,
-    N_OBS,
-    RED_AGENTS,
-    Scenario,
-)
+from workflow_rl.cage4.scenario import scenario4
 from workflow_rl.cage4.scenario.simulator_protocol import Simulator
 from workflow_rl.environments.env_batch import Obs
 from workflow_rl.environments.episode import EpisodeSpec
@@ -46,36 +39,38 @@ class Networks(Protocol):
     raw: NDArray[Any]
 
     def reset(self, seeds: Sequence[int], variants: Sequence[str], chosen: Bits) -> None:
-        """Begin episodes in the chosen ones, bool [N]. seeds, variants: [N]."""
+        """Begin episodes in the chosen networks. seeds, variants: [N]. chosen: bool [N]."""
 
     def step(self, actions: Joint, messages: Bits | None, chosen: Bits) -> None:
-        """Step the chosen ones once. Raises SimulationError with its `env`.
+        """Step the chosen networks once. Raises SimulationError, whose `env` failed.
 
         actions: [N, 5]. messages: bool [N, 5, 8], or None.
         """
 
     @property
     def busy_steps(self) -> Joint:
-        """The coming steps [N, 5] in which an agent's action goes on."""
+        """[N, 5], for how many more steps each agent is busy."""
 
     def look(self, played: Joint, seen: Floats, rewards: Floats) -> None:
-        """Write the true state [N, 5, N_SEEN], and each agent's reward [N, 5] of the last step.
+        """Write the true state into `seen` [N, 5, N_SEEN], and each agent's reward of the last step
+        into `rewards` [N, 5]. played: the actions [N, 5] of this step.
 
-        played: the actions [N, 5] of this step. Raises NotImplementedError if the networks hide
-        their state.
+        Raises NotImplementedError if the simulator cannot tell its state.
         """
 
 
 class CompiledNetworks:
-    """Networks of the compiled simulator, which one call steps. played: the red agents, a class or
-    one of `red_teams`, and the scenario, by variant. red_teams: those
-    that CybORG does not bring, by name."""
+    """Networks of the compiled simulator. One call steps all of them.
+
+    played: by variant, the name of the red agents and the scenario. red_teams: by name, the red
+    teams that are no classes of CybORG.
+    """
 
     def __init__(
         self,
         n_envs: int,
         max_steps: int,
-        played: Mapping[str, tuple[str, Scenario]],
+        played: Mapping[str, tuple[str, scenario4.Scenario]],
         shows_raw: bool,
         red_teams: Mapping[str, RedTeam],
     ) -> None:
@@ -89,11 +84,13 @@ class CompiledNetworks:
 
             simulator = BatchedSimulator(n_envs, max_steps, shows_raw=shows_raw)
         self._simulator = simulator
-        self._played, self._red_teams = played, copy.deepcopy(dict(red_teams))
+        self._played = played
+        self._red_teams = copy.deepcopy(dict(red_teams))
         self._reds = [""] * n_envs
         self._choices = np.zeros((n_envs, len(RED_TEAM)), np.int64)
         self.raw = simulator.raw
-        self.obs, self.masks = simulator.obs, simulator.masks
+        self.obs = simulator.obs
+        self.masks = simulator.masks
         self.rewards = simulator.rewards
         self._states = simulator.states
 
@@ -103,16 +100,17 @@ class CompiledNetworks:
             if red_agent in self._red_teams:
                 self._red_teams[red_agent].reset(seeds[env], env)
             self._reds[env] = red_agent
-            is_class = red_agent in RED_AGENTS
-            self._simulator.set_red_agent(env, red_agent if is_class else FROM_OUTSIDE)
+            is_class = red_agent in scenario4.RED_AGENTS
+            self._simulator.set_red_agent(env, red_agent if is_class else scenario4.FROM_OUTSIDE)
             self._simulator.set_scenario(env, scenario)
         self._simulator.reset(seeds, chosen)
 
     def step(self, actions: Joint, messages: Bits | None, chosen: Bits) -> None:
+        numbers = np.flatnonzero(chosen).tolist()
         for red_agent, team in self._red_teams.items():
-            of = [env for env in np.flatnonzero(chosen).tolist() if self._reds[env] == red_agent]
-            if of:
-                self._choices[of], _ = team.act(self._simulator.rows[of], of)
+            envs = [env for env in numbers if self._reds[env] == red_agent]
+            if envs:
+                self._choices[envs], _ = team.act(self._simulator.rows[envs], envs)
         if self._red_teams:
             self._simulator.choose(self._choices)
         self._simulator.step(actions, messages, chosen)
@@ -129,16 +127,17 @@ class CompiledNetworks:
 
 
 class SerialNetworks:
-    """Simulators that are stepped one after another. make: returns a simulator of a variant."""
+    """Simulators that step one after another. make: returns a simulator for a variant."""
 
-    def __init__(self, n: int, make: Callable[[str], Simulator], shows_raw: bool) -> None:
-        self.raw = np.zeros(n * shows_raw, RAW)
-        self._made = [functools.cache(make) for _ in range(n)]
+    def __init__(self, n_envs: int, make: Callable[[str], Simulator], shows_raw: bool) -> None:
+        self.raw = np.zeros(n_envs if shows_raw else 0, RAW)
+        # Each network makes a simulator once for each variant that it plays.
+        self._made = [functools.cache(make) for _ in range(n_envs)]
         self._simulators: dict[int, Simulator] = {}
-        self.obs = np.zeros((n, N_OBS), np.int8)
-        self.masks = np.zeros((n, N_MASKS), np.bool_)
-        self.rewards = np.zeros((n, 2), np.int64)
-        self.busy_steps = np.zeros((n, len(AGENTS)), np.int64)
+        self.obs = np.zeros((n_envs, scenario4.N_OBS), np.int8)
+        self.masks = np.zeros((n_envs, scenario4.N_MASKS), np.bool_)
+        self.rewards = np.zeros((n_envs, 2), np.int64)
+        self.busy_steps = np.zeros((n_envs, len(scenario4.AGENTS)), np.int64)
 
     def reset(self, seeds: Sequence[int], variants: Sequence[str], chosen: Bits) -> None:
         for env in np.flatnonzero(chosen).tolist():
@@ -171,7 +170,7 @@ class SerialNetworks:
 
 
 class TeamEnvs(NetworkEnvs):
-    """CAGE-4 networks in rows of `agents.team`. rows: what the policies see."""
+    """CAGE-4 networks that a blue team plays. rows: makes the rows that the policies read."""
 
     def __init__(self, networks: Networks, rows: ViewRows, n_steps: int) -> None:
         super().__init__(len(networks.obs), n_steps)
@@ -182,7 +181,8 @@ class TeamEnvs(NetworkEnvs):
     def _begin(
         self, envs: Numbers, specs: Sequence[EpisodeSpec], seeds: Numbers, mask: NDArray[np.bool_]
     ) -> Obs:
-        networks, variants = self._networks, [""] * self.n_envs
+        networks = self._networks
+        variants = [""] * self.n_envs
         for env, spec in zip(envs.tolist(), specs, strict=True):
             variants[env] = spec.variant
         networks.reset(seeds.tolist(), variants, mask)
@@ -204,7 +204,6 @@ class TeamEnvs(NetworkEnvs):
         return rows, networks.rewards[envs].sum(axis=1)
 
     def _seen(self, envs: Sequence[int] | Numbers) -> BlueSees:
-        """Return what the last step, or the reset, showed of these envs."""
         networks = self._networks
         raw = networks.raw[envs] if len(networks.raw) else networks.raw
         return BlueSees(networks.obs[envs], raw, networks.busy_steps[envs])

@@ -1,7 +1,6 @@
 """Attackers of CAGE-4 that were written by hand: opponents, examples, and a floor for `exploit`.
 
-Each stands for a way to attack. `--red-agent` takes the names that
-`roster.LIBRARY` has.
+Each class attacks in another way. `--red-agent` takes the names in `roster.LIBRARY`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ DECEPTION, IMPACT = "DiscoverDeception", "Impact"
 
 
 class InOrder:
-    """A base: each agent takes the first kind of ORDER that is possible, on a drawn host."""
+    """A base class. Each agent takes the first kind of ORDER that is possible, on a drawn host."""
 
     ORDER: tuple[str, ...] = ()
 
@@ -32,7 +31,7 @@ class InOrder:
         return self.first_of(self.ORDER, seen)
 
     def first_of(self, kinds: tuple[str, ...], seen: AgentSees) -> str:
-        """Return a possible action of the first kind that has one, or Sleep."""
+        """Return an action of the first kind that has a possible action, or Sleep."""
         possible = seen.possible
         for kind in kinds:
             if options := [name for name in possible if name.startswith(kind)]:
@@ -41,20 +40,20 @@ class InOrder:
 
 
 class ImpactAlone(InOrder):
-    """Impact wherever there is a session, and nothing else: it shows nothing to Blue."""
+    """Impact on every host with a session, and nothing else. Blue sees nothing of this."""
 
     ORDER = (IMPACT,)
 
 
 class LoudImpact(ImpactAlone):
-    """Impact, and one loud scan in ten choices, so that Blue does not take Red for gone."""
+    """Impact, and a loud scan in one choice of ten, so that Blue does not believe Red is gone."""
 
     def act(self, seen: AgentSees) -> str:
         return self.first_of((SCAN, IMPACT) if self.random.random() < 0.1 else (IMPACT,), seen)
 
 
 class Greedy(InOrder):
-    """Impact if possible, else escalate, exploit, scan; three times in ten a random kind."""
+    """Impact if possible, else escalate, exploit or scan. In 3 of 10 choices, a random kind."""
 
     ORDER = (IMPACT, ESCALATE, EXPLOIT, SCAN, DISCOVER)
 
@@ -66,7 +65,7 @@ class Greedy(InOrder):
 
 
 class Spread(InOrder):
-    """Hold as many hosts as can be had until the first mission, and then Impact everywhere."""
+    """Take as many hosts as possible before the first mission, and then Impact everywhere."""
 
     ORDER = (ESCALATE, EXPLOIT, SCAN, DISCOVER)
 
@@ -77,7 +76,7 @@ class Spread(InOrder):
 
 
 class OneZone(Greedy):
-    """Stay in the zones of one agent, which the episode draws, as an intruder with one aim does."""
+    """Play only agent 0 and one other agent, drawn for the episode: an intruder with one aim."""
 
     def begin(self, random: random.Random) -> None:
         super().begin(random)
@@ -99,7 +98,7 @@ class Quiet(InOrder):
 
 
 class PhishingWaiter(InOrder):
-    """Wait for what green's mails open, take root there, and break services and Impact in turn."""
+    """Wait for sessions that mails open, take root there, and draw between Degrade and Impact."""
 
     def act(self, seen: AgentSees) -> str:
         users = [f"{ESCALATE} {host}" for host in seen.sessions if host not in seen.roots]
@@ -109,7 +108,7 @@ class PhishingWaiter(InOrder):
 
 
 class DecoyShy(InOrder):
-    """Look for decoys before each exploit, and leave a host where exploits failed twice."""
+    """Look for decoys before each exploit, and avoid a host on which two exploits failed."""
 
     ORDER = (IMPACT, ESCALATE)
 
@@ -146,7 +145,7 @@ class DecoyShy(InOrder):
 
 
 class Returner(InOrder):
-    """Go back to each host that Blue has taken from it, before anything else."""
+    """Attack the hosts again that Blue took back, before all others."""
 
     ORDER = (ESCALATE, EXPLOIT, SCAN, DISCOVER)
 
@@ -166,7 +165,7 @@ class Returner(InOrder):
 
 
 class Timed(InOrder):
-    """Spread quietly, and strike where the mission of the phase is, in its first steps most."""
+    """Spread quietly, and Impact in the zone of the phase's mission, mostly in its first steps."""
 
     ORDER = (ESCALATE, EXPLOIT, QUIET_SCAN, DISCOVER)
     TARGETS = ("contractor", "operational_zone_a", "operational_zone_b")
@@ -181,14 +180,14 @@ class Timed(InOrder):
 
 
 class Patient(ImpactAlone):
-    """Show nothing for a third of the episode, and then Impact."""
+    """Sleep in the first third of the episode, and then Impact."""
 
     def act(self, seen: AgentSees) -> str:
         return super().act(seen) if seen.phase > 0 else "Sleep"
 
 
 class Disguised(InOrder):
-    """Impact, and exploit now and then, so as to look like the challenge's red agent."""
+    """Impact, and exploit in some steps, to look like the challenge's red agent."""
 
     def act(self, seen: AgentSees) -> str:
         if self.random.random() < 0.15:

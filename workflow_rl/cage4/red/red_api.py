@@ -1,8 +1,9 @@
-"""CAGE Challenge 4 from Red's side: six agents, what each can do, and what each sees.
+"""CAGE Challenge 4 from Red's side: what each of six agents can do, and what it sees.
 
-Hosts have the numbers of `compiled.constants`. An agent can learn of the hosts of its own zones,
-and of the first servers that an escalation on its own first servers shows. What the agent knows
-decides which of its actions CybORG accepts: all others are InvalidActions, which fail.
+A host's number is its index in `scenario4.HOST_NAMES`. An agent can learn of the hosts of its own
+zones. By escalation on its own first servers, it can also learn of the first servers of other
+zones. CybORG accepts an action only if the agent knows its target. Other actions become
+InvalidActions, which fail.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ HOST_KINDS = (
 )
 """Kinds of actions on hosts, in the order of an agent's actions."""
 NEEDS_NAME = (actions.ESCALATE, actions.DEGRADE, actions.IMPACT, actions.WITHDRAW)
-"""Kinds that need the name of a host, which an agent never knows without the address."""
+"""Kinds that need the name of a host. An agent that knows the name also knows the address."""
 FIRST_KNOWN = -1
-"""In the place of a session's id: the agent's first session that can scan, or else the first id
-that it learned of."""
+"""Stands for a session's id: that of the agent's first session that can scan. If there is none, it
+stands for the first id that the agent learned of."""
 
 
 class RedAction(NamedTuple):
-    """An action of a red agent. kind: CybORG's class. target: a host, or a zone, or ""."""
+    """An action of a red agent. kind: the name of CybORG's class. target: a host, a zone, or ""."""
 
     kind: str
     target: str = ""
@@ -53,7 +54,7 @@ def _zones(agent: int) -> list[int]:
 
 
 def _hosts(agent: int) -> list[int]:
-    """Return an agent's own hosts, in CybORG's order, and then the others that it can learn of."""
+    """Return an agent's own hosts in CybORG's order, then other hosts that it can learn of."""
     own_hosts = [
         zone * constants.PLACES + place
         for zone in _zones(agent)
@@ -69,20 +70,21 @@ def _hosts(agent: int) -> list[int]:
 
 RED_ZONES = tuple(_zones(agent) for agent in range(constants.N_RED))
 RED_HOSTS = tuple(_hosts(agent) for agent in range(constants.N_RED))
-"""Each agent's hosts, 17 to 49 numbers."""
+"""The numbers of each agent's hosts: 17 to 49 hosts."""
 MOST_HOSTS = max(map(len, RED_HOSTS))
 N_HOSTS_OF = np.array([len(hosts) for hosts in RED_HOSTS])
 N_ZONES_OF = constants.N_ZONES_OF_RED
 HOST_AT = np.zeros((constants.N_RED, MOST_HOSTS), np.int64)
 PLACE_OF = np.full((constants.N_RED, constants.N_HOSTS), -1)
-"""By agent: the number of its hosts in order, and the place of a host in that order or -1."""
+"""HOST_AT: by agent and index, the number of a host. PLACE_OF: by agent and host number, the host's
+index, or -1 if the agent cannot learn of it."""
 for _agent, _of_agent in enumerate(RED_HOSTS):
     HOST_AT[_agent, : len(_of_agent)] = _of_agent
     PLACE_OF[_agent, _of_agent] = np.arange(len(_of_agent))
 
 
 def _choices(agent: int) -> list[tuple[int, int]]:
-    """Return the kind and the target of each of an agent's actions: Sleep, zones, hosts."""
+    """Return an agent's actions, each as a kind and a target: Sleep, then zones, then hosts."""
     discoveries = [(actions.DISCOVER, zone) for zone in RED_ZONES[agent]]
     on_hosts = [(kind, host) for kind in HOST_KINDS for host in RED_HOSTS[agent]]
     return [(actions.RED_SLEEP, 0), *discoveries, *on_hosts]
@@ -91,7 +93,7 @@ def _choices(agent: int) -> list[tuple[int, int]]:
 _CHOICES = tuple(_choices(agent) for agent in range(constants.N_RED))
 N_RED_CHOICES = tuple(map(len, _CHOICES))
 KIND_OF, TARGET_OF = np.zeros((2, constants.N_RED, max(N_RED_CHOICES)), np.int64)
-"""By agent and index, `[6, 396]` each: the number of a kind of action, and of a host or zone."""
+"""`[6, 396]` each, by agent and index: an action's kind, and the number of its host or zone."""
 for _agent, _choices_of_agent in enumerate(_CHOICES):
     for _index, (_kind, _target) in enumerate(_choices_of_agent):
         KIND_OF[_agent, _index], TARGET_OF[_agent, _index] = _kind, _target
@@ -107,45 +109,49 @@ def _named(kind: int, target: int) -> RedAction:
 RED_CHOICES = tuple(tuple(_named(*choice) for choice in choices) for choices in _CHOICES)
 """Each red agent's actions, by index. Index 0 is Sleep, which is always possible."""
 
-# An agent's observation: facts about the agent, then each feature of all hosts in turn.
+# An agent's observation has facts about the agent, then the first feature of all hosts, and so on.
 N_SUCCESS, N_KINDS = 4, actions.WITHDRAW + 2
 SUCCESS = len(MISSION_PHASES)
 KIND = SUCCESS + N_SUCCESS
 ACTIVE = KIND + N_KINDS
 KNOWN_ZONES = ACTIVE + 1
-"""Where the facts begin: the phase, the success of the last action, the kind of the action that
-took effect (InvalidAction is the last), whether the agent has sessions, the zones it knows."""
+"""The indices at which the facts begin. The phase begins at 0. SUCCESS: the outcome of the last
+action. KIND: the kind of the action that took effect, InvalidAction last. ACTIVE: whether the agent
+has sessions. KNOWN_ZONES: the zones that it knows."""
 PORTS = (22, 1, 80, 3390, 25, 443)
 (ADDRESS, NAME, SHOWN, GAINED, SESSION, ROOT, ABSTRACT, ACTS_FROM, SERVER, OWN, PORT) = range(11)
 STATE = PORT + len(PORTS)
 N_FEATURES = STATE + len(STATES)
-"""Features of a host: the agent knows the address, and the name; the last step's observation shows
-the host; it shows a session that an exploit gained there; the agent has a session there, one of
-root, one that can scan and exploit, the one of FIRST_KNOWN; it is a server, and in an own zone; the
-open ports that this session found; the state that `FiniteStateRedAgent` gives the host."""
+"""The features of a host. The agent knows its address (ADDRESS) and its name (NAME). The last
+observation shows the host (SHOWN), with a session that was gained (GAINED). The agent has a session
+there (SESSION), one of root (ROOT), one that can scan (ABSTRACT), the one of FIRST_KNOWN
+(ACTS_FROM). The host is a server (SERVER), and in an own zone (OWN). From PORT on: the open ports
+that the session of FIRST_KNOWN found. From STATE on: the state in `FiniteStateRedAgent`'s memory.
+"""
 N_FACTS = KNOWN_ZONES + N_ZONES_OF
 RED_OBS_SIZES = tuple((N_FACTS + N_FEATURES * N_HOSTS_OF).tolist())
 FIRST_RED_OBS = np.cumsum((0, *RED_OBS_SIZES))[:-1]
 FIRST_STATUS = sum(RED_OBS_SIZES)
 FIRST_RED_CHOICE = FIRST_STATUS + np.cumsum((constants.N_RED, *N_RED_CHOICES))[:-1]
 N_RED_ROW = FIRST_STATUS + constants.N_RED + sum(N_RED_CHOICES)
-"""Where parts begin in a row of `red_layout`: each agent's observation, the status of all agents,
-each agent's mask."""
+"""The indices at which parts begin in a row of `red_layout`: each agent's observation, the status
+of all agents, each agent's mask. N_RED_ROW is the length of a row."""
 
 
 def known_choices(
     agent: int, addresses: NDArray[np.bool_], names: NDArray[np.bool_], zones: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Return which of an agent's actions name what it knows, `[N_RED_CHOICES[agent]]`.
+    """Return whether an agent knows the target of each of its actions, `[N_RED_CHOICES[agent]]`.
 
-    addresses, names: by the agent's hosts in order. zones: by its zones.
+    addresses, names, zones: whether the agent knows the address or the name of each of its hosts,
+        and each of its zones.
     """
     parts = [names if kind in NEEDS_NAME else addresses for kind in HOST_KINDS]
     return np.concatenate([[True], zones, *parts])
 
 
 def checked_red_choices(choices: Any) -> NDArray[np.int16]:
-    """Return what red agents choose, `[..., 6]`, as indices of `RED_CHOICES`."""
+    """Return what red agents choose, `[..., 6]`, indices of `RED_CHOICES`. Raises ValueError."""
     indices = np.asarray(choices)
     if indices.dtype.kind not in "iu" or indices.shape[-1:] != (len(N_RED_CHOICES),):
         raise ValueError(f"choices: {len(N_RED_CHOICES)} integers are needed, one a red agent")
@@ -157,7 +163,7 @@ def checked_red_choices(choices: Any) -> NDArray[np.int16]:
 
 
 def checked_red_sessions(sessions: Any) -> NDArray[np.int16]:
-    """Return ids of sessions of red agents, or FIRST_KNOWN."""
+    """Return ids of sessions of red agents, or FIRST_KNOWN. Raises ValueError."""
     ids, most = np.asarray(sessions), np.iinfo(np.int16).max
     if ids.dtype.kind not in "iu" or ((ids < FIRST_KNOWN) | (ids > most)).any():
         raise ValueError(f"sessions: ids from 0 to {most} are needed, or {FIRST_KNOWN}")
@@ -181,6 +187,6 @@ def _entities(agent: int) -> Mapping[str, Any]:
 
 
 def red_layout() -> TeamLayout:
-    """Return where the parts of a row of the red team stand."""
+    """Return the layout of the red team's rows."""
     entities = tuple(_entities(agent) for agent in range(constants.N_RED))
     return TeamLayout(RED_TEAM, RED_OBS_SIZES, N_RED_CHOICES, masked=True, entities=entities)

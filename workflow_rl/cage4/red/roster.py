@@ -1,5 +1,5 @@
-"""The red agents that Blue can be played against: CybORG's classes by name, trained teams, and
-attackers of the user's own."""
+"""The red agents that Blue can play against: CybORG's classes, trained teams, the library, and
+attackers of users."""
 
 from __future__ import annotations
 
@@ -35,28 +35,29 @@ LIBRARY: Mapping[str, str] = {
     "patient": "workflow_rl.cage4.red.by_hand:Patient",
     "masked": "workflow_rl.cage4.red.by_hand:Disguised",
 }
-"""Where the attackers stand that were written by hand, by their names."""
+"""The classes of the attackers that were written by hand, by name."""
 REDS = Roster(RED_AGENTS, {"library": ",".join(LIBRARY)}, LIBRARY)
 _OF_TEAM_SEEDS = 7
-"""Makes these numbers others than those of `scripted.RandomReds`, which has 6."""
+"""A part of the seed that makes the numbers differ from those of `scripted.RandomReds`, with 6."""
 
 
 class RedTeam(Protocol):
-    """What plays the red team in many envs: a `TeamPolicy`, or `PythonReds`."""
+    """A player of the red team in many envs: a `TeamPolicy`, or `PythonReds`."""
 
     def reset(self, seed: int, env: int = 0) -> None:
         """Begin an episode in an env."""
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> tuple[NDArray[Any], Any]:
-        """Return the choices `[M, 6]` in M envs, and what nobody reads. obs: rows of `red_layout`,
-        `[M, N_RED_ROW]`."""
+        """Return the choices `[M, 6]` in M envs, and a value that is not used. obs: rows of
+        `red_layout`, `[M, N_RED_ROW]`."""
 
 
 def found_reds(attacker: Attacker, simulator: str = "compiled") -> RedTeam | str:
-    """Return what plays an attacker that CybORG does not bring. A module that is named is imported.
+    """Return the player of an attacker that is no class of CybORG. The attacker's module is
+    imported.
 
-    In the simulator cyborg, a class that acts as CybORG's agents do is returned by its name. Raises
-    AttackerError.
+    In the simulator cyborg, a class with the methods of CybORG's agents is returned by its name.
+    Raises AttackerError.
     """
     if attacker.is_path:
         return load_reds(attacker.name)
@@ -78,7 +79,7 @@ def _acts_in_cyborg(attacker: Attacker) -> bool:
 
 
 def load_reds(name: str) -> TeamPolicy:
-    """Return a trained red team, by its run folder or policy file. Raises AttackerError.
+    """Load a trained red team from a run folder or policy file. Raises AttackerError.
 
     The team draws its actions, as in its training.
     """
@@ -96,7 +97,7 @@ def load_reds(name: str) -> TeamPolicy:
 
 
 class OneTeam:
-    """A red team in one episode at a time, with the methods of `scripted.RandomReds`."""
+    """A red team that plays one episode at a time, with the methods of `scripted.RandomReds`."""
 
     def __init__(self, team: RedTeam) -> None:
         self._team = copy.deepcopy(team)
@@ -111,10 +112,10 @@ class OneTeam:
 
 
 class WithReds:
-    """Plays a red team in a simulator, and hands on all else to that simulator.
+    """A simulator in which a red team plays. All other attributes are the simulator's.
 
-    If an episode is reset without a seed, the team's seed is drawn. The draws follow from the last
-    seed that was given.
+    If `reset` gets no seed, the team's seed is drawn. These draws follow from the last seed that
+    the caller gave.
     """
 
     def __init__(self, simulator: RedSideSimulator, team: RedTeam) -> None:
@@ -122,7 +123,7 @@ class WithReds:
         self._seeds = np.random.default_rng()
 
     def __getattr__(self, name: str) -> Any:
-        # copy and pickle ask for attributes before there is a simulator: the look-up must end.
+        # copy and pickle read attributes before `_simulator` is set. This look-up must not recurse.
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._simulator, name)

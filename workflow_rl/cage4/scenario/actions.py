@@ -11,9 +11,10 @@ from typing import NamedTuple
 class BlueKind(NamedTuple):
     """A kind of a blue agent's actions.
 
-    duration: steps, of which the action takes effect in the last one. on_host: whether it is made
-    on a host. cost: what it costs to hand it in. repairs: whether the action sets of repairs have
-    it.
+    duration: how many steps the action takes. It takes effect in the last of these steps.
+    on_host: whether the action has a host as its target.
+    cost: how much the team's reward falls when an agent hands the action in.
+    repairs: whether the action belongs to the action set `repair`.
     """
 
     duration: int = 1
@@ -44,10 +45,10 @@ RED: dict[str, int] = {
     "Impact": 2,
     "Withdraw": 1,
     "Sleep": 1,
-    # What replaces an action that is not in a red agent's action space.
+    # CybORG replaces an action that is not in a red agent's action space by this one.
     "InvalidAction": 1,
 }
-"""The durations of red agents' actions, in the order of their action space."""
+"""The duration in steps of each kind of red action, in the order of the red action space."""
 
 OUTCOMES = {"TRUE": 1, "UNKNOWN": 2, "FALSE": 3, "IN_PROGRESS": 4}
-"""What became of an agent's action."""
+"""The numbers of an action's outcomes, by CybORG's names."""

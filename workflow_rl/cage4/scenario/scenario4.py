@@ -1,7 +1,7 @@
-"""CAGE Challenge 4: zones, hosts, phases, rewards, blue actions, and where observations have them.
+"""CAGE Challenge 4: zones, hosts, phases, rewards, blue actions, and the layout of observations.
 
-A network has some of these hosts in each episode. The order of hosts and actions is that of
-CybORG's `BlueFixedActionWrapper`, and never changes.
+An episode's network has some of these hosts. Hosts and actions have the order of CybORG's
+`BlueFixedActionWrapper`, in every episode.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ ENV_ID = "workflow_rl/CAGE4-v0"
 RED_ENV_ID = "workflow_rl/CAGE4-red-v0"
 AGENTS = tuple(f"blue_agent_{i}" for i in range(5))
 RED_AGENTS = ("FiniteStateRedAgent", "DiscoveryFSRed", "RandomSelectRedAgent", "SleepAgent")
-"""Names of CybORG's classes. Every red agent of an episode is of one class."""
+"""Names of CybORG's classes. All red agents of an episode are of one class."""
 FROM_OUTSIDE = "from outside"
-"""In the place of a class's name: the caller chooses what the red agents do. See `red_api`."""
+"""Stands in place of a class's name if the caller chooses what the red agents do: see `red_api`."""
 RED_CLASSES = (*RED_AGENTS, FROM_OUTSIDE)
-"""In the order of `compiled.red_tables`."""
+"""`compiled.red_tables` numbers the classes in this order."""
 OBS_SIZES = (92, 92, 92, 92, 210)
 N_ACTIONS = (82, 82, 82, 82, 242)
 SLEEP_ACTIONS = (49, 49, 49, 49, 145)
-"""Each agent's index of the action Sleep, which is always possible."""
+"""The index of Sleep among each agent's actions. Sleep is always possible."""
 MESSAGE_BITS = 8
 N_MESSAGE_BITS = (len(AGENTS) - 1) * MESSAGE_BITS
 """The last entries of an observation: the messages of the other agents."""
 MAX_STEPS = 500
-"""Length of an episode in the challenge. Its last step is step 499: see
+"""Length of the challenge's episodes. The last step is step 499: see
 `simulator_protocol.StepResult`."""
 LEAST_STEPS = 3
-"""A shorter episode has no step in each phase, and CybORG then fails."""
+"""CybORG fails if an episode is shorter, because a phase would have no step."""
 ZONES = (
     "restricted_zone_a_subnet",
     "operational_zone_a_subnet",
@@ -58,35 +58,29 @@ AGENT_ZONES = (
     ZONES[3:4],
     ("admin_network_subnet", "office_network_subnet", "public_access_zone_subnet"),
 )
-"""Each blue agent's own zones, sorted."""
-N_SERVERS, N_USERS = 6, 10
-"""The most of a zone."""
+"""The zones that each blue agent defends, sorted."""
+N_SERVERS = 6
+N_USERS = 10
+"""The most servers and user hosts of a zone."""
 HOSTS_OF_A_ZONE = N_SERVERS + N_USERS
 PLACES = 1 + HOSTS_OF_A_ZONE
-"""The hosts of a zone with its router."""
+"""The most hosts of a zone, its router included."""
 N_HOSTS = (len(ZONES) - 1) * PLACES + 1
 SHOWN_ZONES = ((1, 4), (0,), (3, 4), (2,), (0, 2, 5), (4, 6, 7), (5,), (5,))
-"""By zone: red's PrivilegeEscalate on the first server shows the first servers of these zones."""
+"""By zone: zones whose first servers red learns of by PrivilegeEscalate on the first server."""
 MISSION_PHASES = ("Preplanning", "MissionA", "MissionB")
 PHASE_STARTS = (0, 167, 334)
 """The first step of each phase in an episode of MAX_STEPS."""
 COUNTED_STEPS = MAX_STEPS - 2
-"""Steps of an episode whose rewards the challenge counts: not the step that ends it, 499."""
+"""How many steps' rewards the challenge counts. Step 499, which ends an episode, does not count."""
 _HQ = ((-1, -1, -3),) * 3
 REWARDS = (
-    (
-        (-1, -3, -1),
-        (-1, -1, -1),
-        (-1, -3, -1),
-        (-1, -1, -1),
-        (0, -5, -5),
-        *_HQ,
-        (0, 0, -1),
-    ),
+    ((-1, -3, -1), (-1, -1, -1), (-1, -3, -1), (-1, -1, -1), (0, -5, -5), *_HQ, (0, 0, -1)),
     ((-2, -1, -3), (-10, 0, -10), (-1, -1, -1), (-1, -1, -1), (0, 0, 0), *_HQ, (0, 0, 0)),
     ((-1, -3, -3), (-1, -1, -1), (-2, -1, -3), (-10, 0, -10), (0, 0, 0), *_HQ, (0, 0, 0)),
 )
-"""By phase and zone: a green's failed work, a green's failed access, a red's impact."""
+"""By phase and zone: the rewards of a green's failed work, a green's failed access, red's Impact.
+The three constants are their indices."""
 FAILED_WORK, FAILED_ACCESS, IMPACT_COST = range(3)
 DECISIVE_PHASES = tuple(
     (zone, phase)
@@ -94,23 +88,24 @@ DECISIVE_PHASES = tuple(
     for zone, prices in enumerate(rewards)
     if prices[FAILED_WORK] == -10
 )
-"""Zone and phase in which a green's failed work costs 10."""
+"""The zones, each with the phase in which a green's failed work costs 10 there."""
 TRUE, UNKNOWN, FALSE, IN_PROGRESS = OUTCOMES.values()
 
 MOST_OF_SCENARIO = {"longest_red_action": 4, "users": N_USERS, "servers": N_SERVERS}
-"""The largest numbers in a `Scenario`, from 1. The longest red action is the exploit."""
+"""The upper bounds of a `Scenario`'s counts. The lower bound is 1. Red's exploit takes 4 steps."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """What can be changed of the challenge. The defaults are the challenge.
+    """What can be changed of the challenge. The defaults are the challenge's values.
 
-    phishing_rate: how often green's successful work opens a session for red.
-    false_alert_rate: how often green's successful work makes an event of a process, and green's
-        successful access to a server an event of a connection.
-    aggressive_scan_detection, stealth_scan_detection: how often blue sees red's scan of a host.
-    longest_red_action: the most steps that an action of red's takes, 1 to 4.
-    users, servers: of every zone but the internet. None: drawn, 3 to 10 and 1 to 6.
+    phishing_rate: the probability that green's successful work opens a session for red.
+    false_alert_rate: the probability of a false alert. Green's successful work may cause an event
+        of a process, and green's successful access to a server may cause one of a connection.
+    aggressive_scan_detection, stealth_scan_detection: the probability that blue sees red's scan.
+    longest_red_action: the most steps that a red action takes, 1 to 4.
+    users, servers: how many each zone except the internet has. If None, an episode draws 3 to 10
+        users and 1 to 6 servers for each zone.
 
     Raises ValueError if a value is out of range.
     """
@@ -125,32 +120,34 @@ class Scenario:
 
     def __post_init__(self) -> None:
         for field in fields(Scenario):
-            value, is_count = getattr(self, field.name), field.name in MOST_OF_SCENARIO
+            value = getattr(self, field.name)
             if value is None and field.default is None:
                 continue
+            is_count = field.name in MOST_OF_SCENARIO
             least, most = (1, MOST_OF_SCENARIO[field.name]) if is_count else (0, 1)
             is_number = isinstance(value, Integral if is_count else Real)
             if isinstance(value, bool) or not (is_number and least <= value <= most):
                 raise ValueError(f"{field.name}={value!r}: choose {least} to {most}")
-            # NumPy's numbers become Python's, which JSON can hold.
+            # JSON holds no numbers of NumPy's, so they become Python's.
             object.__setattr__(self, field.name, int(value) if is_count else float(value))
 
     @staticmethod
     def among(values: Mapping[str, Any]) -> Scenario:
-        """Return the scenario whose values are among others. What is missing is the challenge's."""
+        """Return the scenario of these values, which may have further names. A missing value is the
+        challenge's."""
         names = [field.name for field in fields(Scenario)]
         return Scenario(**{name: values[name] for name in names if name in values})
 
     @property
     def values(self) -> tuple[float | None, ...]:
-        """The values, without those that a subclass adds."""
+        """The values of the fields above, without fields that a subclass adds."""
         return tuple(getattr(self, field.name) for field in fields(Scenario))
 
     @property
     def changes(self) -> str:
-        """The values that are not the challenge's, in words, or ""."""
-        values = zip(fields(Scenario), self.values, strict=True)
-        changed = [f"{field.name} {value}" for field, value in values if value != field.default]
+        """A list in words of the values that differ from the challenge's, or ""."""
+        pairs = zip(fields(Scenario), self.values, strict=True)
+        changed = [f"{field.name} {value}" for field, value in pairs if value != field.default]
         return ", ".join(changed).replace("_", " ")
 
 
@@ -163,20 +160,20 @@ VARIANTS = {
     ),
     "aggressive-red": Scenario(longest_red_action=1),
 }
-"""Our reading of the variants in Kiely et al. (AAAI 2025, volume 39(28), Table 2). Their code is
-not public."""
+"""The variants of Kiely et al. (AAAI 2025, volume 39(28), Table 2), as their text describes them.
+The code of that paper is not public."""
 SCENARIOS = {"challenge": CHALLENGE, **VARIANTS}
 
 
 def scenarios_of(args: Mapping[str, Any]) -> dict[str, Scenario]:
-    """Return the scenarios that arguments choose: those of their names, or the one of values by the
-    name ""."""
+    """Return the scenarios that the argument `scenarios` names, by name. If it names none, return
+    the scenario of the single values, by the name ""."""
     named = {name: SCENARIOS[name] for name in args.get("scenarios", ())}
     return named or {"": Scenario.among(args)}
 
 
 def zone_hosts(zone: str) -> list[str]:
-    """Return the names of the 16 hosts that a zone may have, its router left out, sorted."""
+    """Return the sorted names of the 16 hosts that a zone may have, without its router."""
     servers = [f"{zone}_server_host_{i}" for i in range(N_SERVERS)]
     return servers + [f"{zone}_user_host_{i}" for i in range(N_USERS)]
 
@@ -185,31 +182,32 @@ INTERNET_HOST = "root_internet_host_0"
 
 
 def _host_names() -> tuple[str, ...]:
-    """Return the names of all hosts as CybORG lists them: 17 places a zone (a router, 10 users, 6
-    servers), of which an episode uses some; then the host of the internet."""
+    """Return the names of all hosts in CybORG's order. Each zone has 17: a router, 10 users and 6
+    servers. An episode uses some of them. The host of the internet is last."""
     names = []
     for zone in ZONES[:-1]:
-        servers, users = np.split(zone_hosts(zone), [N_SERVERS])
-        names += [f"{zone}_router", *users.tolist(), *servers.tolist()]
+        hosts = zone_hosts(zone)
+        names += [f"{zone}_router", *hosts[N_SERVERS:], *hosts[:N_SERVERS]]
     return (*names, INTERNET_HOST)
 
 
 HOST_NAMES = _host_names()
-"""By a host's number."""
+"""The index of a name is the host's number."""
 HOST_NUMBERS = {name: number for number, name in enumerate(HOST_NAMES)}
 LINKED = np.zeros((len(ZONES), len(ZONES)), np.bool_)
-"""Pairs of zones: from the first server of one, Red learns of the first server of the other."""
+"""`LINKED[i, j]`: zone j is in `SHOWN_ZONES[i]`."""
 for _zone, _others in enumerate(SHOWN_ZONES):
     LINKED[_zone, _others] = True
 AGENT_HOSTS = tuple([host for zone in zones for host in zone_hosts(zone)] for zones in AGENT_ZONES)
-"""Each blue agent's hosts, 16 or 48."""
+"""The names of each blue agent's hosts: 16 for agents 0 to 3, and 48 for agent 4."""
 
 
 class BlueAction(NamedTuple):
     """An action of a blue agent.
 
-    kind: CybORG's class. host: "" for kinds without one. to_zone, from_zone: of AllowTrafficZone
-    and BlockTrafficZone.
+    kind: the name of CybORG's class. host: the target, or "" if the kind has no target host.
+    to_zone, from_zone: the direction of the traffic that AllowTrafficZone and BlockTrafficZone
+    allow or block; "" for all other kinds.
     """
 
     kind: str
@@ -243,36 +241,40 @@ ACTIONS = tuple(_actions(agent) for agent in range(len(AGENT_ZONES)))
 assert tuple(map(len, ACTIONS)) == N_ACTIONS
 _KINDS = [[action.kind for action in actions] for actions in ACTIONS]
 FIRST_OF_KIND = {kind: np.array([kinds.index(kind) for kinds in _KINDS]) for kind in BLUE}
-"""By kind: each agent's first action of that kind. Those on hosts are in the order of hosts."""
+"""By kind: the index of each agent's first action of that kind, `[5]`. If the kind has target
+hosts, its actions follow one another in the order of the hosts."""
 
-# A row of observations `[578]` and a row of masks `[570]` have the parts of agents 0 to 4 one after
-# the other. The zones that have an agent are the seven *own zones*, agent by agent.
+# A row of observations `[578]` joins the observations of agents 0 to 4. A row of masks `[570]`
+# joins their masks. The *own zones* are the seven zones that agents defend, agent by agent.
 N_OBS, N_MASKS = sum(OBS_SIZES), sum(N_ACTIONS)
 FIRST_OBS = np.cumsum((0, *OBS_SIZES))[:-1]
 FIRST_ACTION = np.cumsum((0, *N_ACTIONS))[:-1]
-"""Where an agent's part begins in a row."""
+"""The index in a row at which each agent's part begins, `[5]`."""
 OWN_ZONES = tuple((agent, i) for agent, zones in enumerate(AGENT_ZONES) for i in range(len(zones)))
-"""Agent, and number among the agent's zones: restricted A, operational A, restricted B, operational
-B, admin, office, public access."""
+"""For each own zone, its agent, and its index in `AGENT_ZONES[agent]`. The order is restricted A,
+operational A, restricted B, operational B, admin, office, public access."""
 N_ZONES_OF_AGENT = np.array([len(zones) for zones in AGENT_ZONES])
 FIRST_ZONE_OF_AGENT = np.cumsum((0, *N_ZONES_OF_AGENT))[:-1]
-"""Of each agent, among the own zones."""
+"""The index among the own zones of each agent's first zone, `[5]`."""
 BITS_ABOUT_ZONES = 3 * len(ZONES)
 BITS_OF_A_ZONE = BITS_ABOUT_ZONES + 2 * HOSTS_OF_A_ZONE
-"""What an observation shows of a zone: its name, the zones that it blocks and those that it should
-block; then the events of processes on its hosts, and those of connections."""
+"""The size of a zone's part of an observation. The part shows the zone's name, the zones that it
+blocks, and the zones that it should block. Then come two bits of each host: an event of a process,
+and an event of a connection."""
 
 
-def _rows_of_hosts(first: list[int], step: int) -> NDArray[np.int64]:
+def _indices_of_hosts(first: list[int], step: int) -> NDArray[np.int64]:
+    """Return indices in a row `[7, 16]`. An agent's zones are `step` apart, from `first[agent]`."""
     zones = [first[agent] + step * i for agent, i in OWN_ZONES]
     return np.array(zones)[:, None] + np.arange(HOSTS_OF_A_ZONE)
 
 
-PROCESSES = _rows_of_hosts((FIRST_OBS + 1 + BITS_ABOUT_ZONES).tolist(), BITS_OF_A_ZONE)
-"""Where a row of observations has the events of processes on the hosts `[7, 16]` of own zones."""
+PROCESSES = _indices_of_hosts((FIRST_OBS + 1 + BITS_ABOUT_ZONES).tolist(), BITS_OF_A_ZONE)
+"""The indices in a row of observations of the events of processes, by own zone and host `[7, 16]`.
+"""
 ON_HOSTS = {
-    kind: _rows_of_hosts((FIRST_ACTION + FIRST_OF_KIND[kind]).tolist(), HOSTS_OF_A_ZONE)
+    kind: _indices_of_hosts((FIRST_ACTION + FIRST_OF_KIND[kind]).tolist(), HOSTS_OF_A_ZONE)
     for kind, about in BLUE.items()
     if about.on_host
 }
-"""By kind: where a row of masks has the actions on the hosts `[7, 16]` of own zones."""
+"""By kind: the indices in a row of masks of that kind's actions, by own zone and host `[7, 16]`."""

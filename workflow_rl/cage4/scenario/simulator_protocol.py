@@ -17,20 +17,20 @@ from workflow_rl.cage4.scenario.scenario4 import AGENTS, MESSAGE_BITS, N_ACTIONS
 
 SIMULATORS = ("compiled", "cyborg")
 PUBLISHED = "published"
-"""CybORG without the speed-ups of `cyborg`, which only comparisons of simulators play."""
+"""The name of CybORG without the speed-ups of `cyborg`. Only comparisons of simulators use it."""
 
 
 class StepResult(NamedTuple):
     """What a step gives.
 
-    observations: five int64 vectors, `[92]` for agents 0 to 3 and `[210]` for agent 4, which belong
-        to the caller. The last 32 entries of each are the messages of the other four agents, in
-        their order.
+    observations: five int64 vectors, `[92]` for agents 0 to 3 and `[210]` for agent 4. The caller
+        owns them. The last 32 entries of a vector are the messages of the other four agents, by
+        number.
     reward: the team's reward, the sum of the two parts below. All agents get this reward.
-    machine_reward: the part of `BlueRewardMachine`, zero or less.
-    action_cost: the part of the actions that were handed in, -1 for each Restore, also while the
+    machine_reward: the part that CybORG's `BlueRewardMachine` computes, zero or less.
+    action_cost: the part of the actions that were handed in: -1 for each Restore, even if the
         agent is busy.
-    done: whether the episode is over, which is true from step max_steps - 1 on. The end is a
+    done: whether the episode is over. It is true from step max_steps - 1 on. The end is a
         truncation.
     """
 
@@ -42,12 +42,12 @@ class StepResult(NamedTuple):
 
 
 def seed_or_none(seed: Any) -> int | None:
-    """Return a whole number from 0 up as an int, or None. Raises ValueError, as those below do."""
+    """Return a whole number from 0 up as an int, or None. Raises ValueError."""
     return None if seed is None else checked_least("seed", seed, 0)
 
 
 def checked_action(name: str, agent: int, action: Any) -> int:
-    """Return an action of agent number `agent` as an int."""
+    """Return an action of agent number `agent` as an int. Raises ValueError."""
     index = checked_whole(name, action)
     if not 0 <= index < N_ACTIONS[agent]:
         raise ValueError(f"{name}={index}: choose 0 to {N_ACTIONS[agent] - 1}")
@@ -55,14 +55,14 @@ def checked_action(name: str, agent: int, action: Any) -> int:
 
 
 def checked_actions(actions: Sequence[Any]) -> list[int]:
-    """Return the five actions as ints."""
+    """Return the five actions as ints. Raises ValueError."""
     if len(actions) != len(AGENTS):
         raise ValueError(f"actions: {len(AGENTS)} are needed, not {len(actions)}")
     return [checked_action(f"actions[{i}]", i, action) for i, action in enumerate(actions)]
 
 
 def checked_bits(name: str, bits: Any) -> NDArray[np.bool_]:
-    """Return zeros and ones of any type as booleans, a copy in C order."""
+    """Return zeros and ones of any type as booleans, a copy in C order. Raises ValueError."""
     array = np.asarray(bits)
     if array.dtype != np.bool_:
         wrong = array[(array != 0) & (array != 1)]
@@ -72,7 +72,7 @@ def checked_bits(name: str, bits: Any) -> NDArray[np.bool_]:
 
 
 def checked_messages(messages: Any) -> NDArray[np.bool_]:
-    """Return what the five agents send, `[5, 8]`. None is silence."""
+    """Return what the five agents send, `[5, 8]`; all zeros for None. Raises ValueError."""
     shape = len(AGENTS), MESSAGE_BITS
     if messages is None:
         return np.zeros(shape, np.bool_)
@@ -82,10 +82,10 @@ def checked_messages(messages: Any) -> NDArray[np.bool_]:
 
 
 class Simulator(Protocol):
-    """One simulated network that plays episodes.
+    """One simulated network that plays episodes. See `simulators.make_simulator`.
 
-    It is made with `red_agent`, one of RED_AGENTS, and `max_steps`, the length of its episodes in
-    steps; see `simulators.make_simulator`. A step after max_steps raises SimulationError.
+    red_agent: one of RED_CLASSES.
+    max_steps: the length of an episode. A step after max_steps raises SimulationError.
     """
 
     red_agent: str
@@ -94,31 +94,31 @@ class Simulator(Protocol):
     def start_stream(self, seed: int) -> None:
         """Seed the generator, and draw one scenario that is not played.
 
-        This is what constructing CybORG with a seed does. Each `reset()` then begins the next
-        episode of this stream, as the official evaluation plays them.
+        CybORG's constructor does the same with its seed. Each `reset()` then begins the next
+        episode of this stream, as in the official evaluation.
         """
 
     def reset(self, seed: int | None = None) -> tuple[NDArray[np.int64], ...]:
         """Begin an episode and return its five observations, as in StepResult.
 
-        seed: seeds the generator anew, from 0 up, so that the seed alone decides the episode. None
-            goes on with the present stream; before the first one, with an unforeseeable one.
+        seed: 0 or more. It seeds the generator anew, so that it alone decides the episode. None
+            continues the present stream. If no stream has begun, None begins one at random.
         """
 
     def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
         """Play one step.
 
         actions: five indices, each below the agent's N_ACTIONS. A busy agent's action is not
-            played, but costs. A masked action is a Sleep.
-        messages: `[5, 8]`, zeros and ones or booleans: what each agent sends to the other four,
-            which read it in this step's observations. None sends zeros.
+            played, but its cost counts. An action that the mask forbids becomes a Sleep.
+        messages: `[5, 8]`, zeros and ones or booleans. Each agent sends its row to the other four,
+            who read it in this step's observations. None sends zeros.
         """
 
     @property
     def masks(self) -> tuple[NDArray[np.bool_], ...]:
-        """Five masks, `[82]` or `[242]`: the actions on hosts that exist in this episode.
+        """Five masks, `[82]` or `[242]`. An action on a host is possible if the host exists.
 
-        They are constant during an episode, and are not to be written to.
+        The masks are constant during an episode. The caller must not write to them.
         """
 
     @property
@@ -127,47 +127,45 @@ class Simulator(Protocol):
 
     @property
     def busy_steps(self) -> NDArray[np.int64]:
-        """`[5]`: the coming steps in which each agent's action is still in progress.
-
-        An agent takes an action exactly if this is 0.
-        """
+        """`[5]`: for how many more steps each agent is busy. At 0, the agent takes an action."""
 
     def raw_observations(self) -> tuple[dict[str, Any], ...]:
-        """Return the five dictionaries of the last step, or of the reset, with plain values.
+        """Return the five agents' dictionaries of the last step, or of the reset.
 
-        They are what CybORG's wrapper hands to `observation_change(agent, observation)`, as
-        `agent.raw_record.plain_observation` writes it: str, int, float, bool, list and
-        dict. They belong to the caller. A call builds them. CybORG's simulators also read those of
-        each reset, which name the hosts; a step that nobody asks about costs nothing.
+        CybORG's wrapper hands these to `observation_change(agent, observation)`. Here their values
+        are plain, as `agent.raw_record.plain_observation` makes them. The caller owns them. They
+        are built by this call, so a step without a call costs nothing. CybORG's simulators also
+        read the dictionaries of each reset, which name the hosts.
 
-        - `success`: "TRUE" or "FALSE" of the action that took effect in this step, "UNKNOWN" for
-          Sleep and after a reset, "IN_PROGRESS" for a busy agent.
+        - `success`: "TRUE" or "FALSE" if an action took effect in this step, "UNKNOWN" for Sleep
+          and after a reset, "IN_PROGRESS" for a busy agent.
         - `action`: the action that took effect, in the words of `scenario4.BlueAction`. A busy
-          agent has none, nor has a reset.
-        - `message`: four lists of eight bool, of the other agents in their order. A reset has none.
-        - a host's name, for hosts of which there is something to tell: `Files` that Analyse found;
-          `Processes`, which are Monitor's events and the decoy that was deployed; the addresses
-          that occur in the events as `Interface`; `System info`. After a reset all hosts of the
-          agent's zones are there, routers too, with addresses, sessions, users and system.
+          agent has no such key. After a reset, no agent has it.
+        - `message`: four lists of eight bool, one of each other agent, by number. After a reset,
+          the key is missing.
+        - a host's name, if there is something to tell of the host. `Files` are those that Analyse
+          found. `Processes` are Monitor's events, and the decoy that was deployed. `Interface` has
+          the addresses of the events. After a reset, every host and router of the agent's zones is
+          a key, with addresses, sessions, users and `System info`.
         """
 
     def raw_arrays(self) -> NDArray[Any]:
         """Return what `raw_observations` tells of hosts, as `raw_record.RAW` `[1]`.
 
-        The array belongs to the caller. Raises SimulationError or ValueError if a host shows more
-        shells or sources than a record has room for.
+        The caller owns the array. Raises SimulationError or ValueError if a host shows more shells
+        or sources than a record has room for.
         """
 
     def true_state(self) -> list[Any]:
         """Return the state as lists of str, int, float, bool, None; see `cyborg.true_state`.
 
-        Two simulators agree if these are equal, the order of all containers included.
+        Two simulators agree if their lists are equal, including the order of all entries.
         """
 
     def generator_state(self) -> tuple[int, int, int, int]:
         """Return NumPy's PCG64: state // 2**64, state % 2**64, has_uint32 and uinteger.
 
-        uinteger is the buffered half word, which NumPy keeps after its use.
+        uinteger is the buffered half word. NumPy keeps its value after the word is used.
         """
 
 
@@ -178,8 +176,9 @@ class RedSideSimulator(Simulator, Protocol):
         """Set what the six red agents do in the coming steps: see `RedSimulator.choose`."""
 
     def red_row(self) -> NDArray[np.uint8]:
-        """Return what the red agents see after the last step or the reset, and which choices they
-        know to be possible: a row of `red_api.red_layout`."""
+        """Return a row of `red_api.red_layout`: what the red agents see after the last step or the
+        reset, and which choices they know to be possible."""
 
     def red_sessions(self) -> list[list[int]]:
-        """Return for each red agent the ids of sessions that it learned of, in that order."""
+        """Return the ids of the sessions that each red agent learned of, in the order in which it
+        learned of them."""

@@ -1,7 +1,7 @@
-"""What blue agents know of their hosts after a step, from all that their observations showed.
+"""What blue agents know of their hosts after a step, from all observations of the episode.
 
-The raw observations of `simulator_protocol.Simulator.raw_observations` tell it. Teams that read the
-flat vectors alone know less.
+The observations are the raw ones of `simulator_protocol.Simulator.raw_observations`. A team that
+reads only the flat vectors knows less.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from workflow_rl.cage4.compiled.actions import REMOVE, RESTORE
 
 
 class Attack(NamedTuple):
-    """Attacks on a host from one source. source: a host, or `raw_record.STRANGER`. step: of the
-    last one. seen: bits of `raw_record`, of all of them."""
+    """Attacks on a host from one source. source: a host, or `raw_record.STRANGER`. step: the step
+    of the last attack. seen: the bits of `raw_record` that any attack showed."""
 
     source: int
     step: int
@@ -25,11 +25,13 @@ class Attack(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What is known of a host. All but `attacks` are steps, counted from 1; 0 is never.
+    """What is known of a host. Steps are counted from 1, and 0 stands for never.
 
-    analysed: the last Analyse. cmd, escalate: the first Analyse that showed `cmd.sh`, and
-    `escalate.sh`. shell: since when a shell is known. source: the last attack that came from this
-    host. attacks: on this host, by source. A Restore ends all of it, and a Remove a shell.
+    analysed: the step of the last Analyse.
+    cmd, escalate: the step of the first Analyse that showed `cmd.sh`, or `escalate.sh`.
+    shell: the step in which a shell became known. source: the step of the last attack from here.
+    attacks: the attacks on this host, one entry for each source.
+    A Restore sets all fields back, and a Remove sets `shell` back.
     """
 
     analysed: int = 0
@@ -41,7 +43,7 @@ class Known(NamedTuple):
 
 
 class Knowledge:
-    """What is known of all hosts. numbers: each different `Known` so far, with its number."""
+    """What is known of all hosts. numbers: each different `Known` so far has a number."""
 
     def __init__(self) -> None:
         self.numbers: dict[Known, int] = {}
@@ -50,11 +52,12 @@ class Knowledge:
     def changes(self, step: int, state: Any, raw: Any) -> Iterator[tuple[int, int]]:
         """Read a step. Yield each host whose `Known` changed, with the number of its new `Known`.
 
-        state, raw: the network's records after the step, of `state.state_for` and `raw_record.RAW`.
+        step: counted from 1. state: the network's record after the step, see `state.state_for`.
+        raw: the `raw_record.RAW` of the step.
         """
         before = dict(self._hosts)
         ended = np.flatnonzero(state["blue_ticks"] == 0)
-        # Blue's actions take effect before red's, whose events are in the same observation.
+        # Blue's actions take effect first. The events of red's actions come after them.
         for agent in ended.tolist():
             kind, host = state["blue_done"][agent], int(state["blue_target"][agent])
             if kind == RESTORE:
@@ -63,10 +66,8 @@ class Knowledge:
                 self._note(host, shell=0)
         for host in np.flatnonzero(raw["files"]).tolist():
             known, files = self._of(host), raw["files"][host]
-            cmd, escalate = (
-                (first or step) if files & kind else 0
-                for first, kind in ((known.cmd, CMD), (known.escalate, ESCALATE))
-            )
+            cmd = (known.cmd or step) if files & CMD else 0
+            escalate = (known.escalate or step) if files & ESCALATE else 0
             self._note(host, analysed=step, cmd=cmd, escalate=escalate)
         for host in np.flatnonzero(raw["n_shells"]).tolist():
             self._note(host, shell=self._of(host).shell or step)

@@ -1,4 +1,4 @@
-"""Scores on CAGE Challenge 4 to compare with, each with the simulator that gave it."""
+"""Known scores on CAGE Challenge 4, each with the simulator that gave it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from workflow_rl.cage4.scenario.scenario4 import CHALLENGE, MAX_STEPS, RED_AGENT
 class KnownScore(NamedTuple):
     """The mean total reward of the challenge's evaluation.
 
-    stdev: over episodes, None where the source gives none. simulator: whose code played.
-    is_compared: whether it stands beside the score of a run that has just ended.
+    stdev: the standard deviation over episodes, or None if the source gives none.
+    simulator: the code that played.
+    is_compared: whether a run that ends shows this score beside its own.
     """
 
     name: str
@@ -33,7 +34,7 @@ SCRIPTED = (
     KnownScore("random", -5023.0, 809.0, 20, "cyborg", HERE),
     KnownScore("sleep", -6802.0, 1359.0, 20, "cyborg", HERE, True),
 )
-"""Teams that come with the package."""
+"""The scores of this package's teams."""
 TABLE_2 = "Kiely et al., AAAI 2025, 39(28), Table 2"
 PUBLISHED = (
     KnownScore("UC, 1st place", -113.0, 35.0, 100, OFFICIAL, TABLE_2, True),
@@ -53,7 +54,7 @@ KNOWN = tuple(sorted((*SCRIPTED, *PUBLISHED), key=lambda score: -score.mean))
 
 
 def known_returns(args: Mapping[str, Any]) -> dict[str, float]:
-    """Return mean returns of the scripted teams, by name, in episodes with these arguments."""
+    """Return the mean returns of the package's teams by name, if `args` are the challenge's."""
     played = args["red_agent"], args["max_steps"], scenarios_of(args)
     if played != (RED_AGENTS[0], MAX_STEPS, {"": CHALLENGE}):
         return {}

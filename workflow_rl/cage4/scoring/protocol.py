@@ -1,8 +1,8 @@
 """The challenge's evaluation: 100 episodes of one stream, and the mean of their total rewards.
 
-The original is `CybORG/Evaluation/evaluation.py`: CybORG is constructed once with the seed, and
-each episode begins with a reset without one. The step that ends an episode is not counted, so that
-of 500 steps 498 rewards are. Files are as the original writes them.
+The original is `CybORG/Evaluation/evaluation.py`. It constructs CybORG once with the seed, and
+begins each episode with a reset without a seed. It does not count the step that ends an episode, so
+that 498 rewards of 500 steps count. The files are those that the original writes.
 """
 
 from __future__ import annotations
@@ -25,14 +25,7 @@ from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.cyborg.checkout import COMMIT
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.red.roster import RedTeam
-from workflow_rl.cage4.scenario.scenario4 import (
-    ACTIONS,
-    AGENTS,
-    CHALLENGE,
-    MAX_STEPS,
-    RED_AGENTS,
-    Scenario,
-)
+from workflow_rl.cage4.scenario import scenario4
 from workflow_rl.cage4.scenario.simulator_protocol import Simulator, StepResult
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import replacing, require_no_links, write_text
@@ -43,7 +36,7 @@ VERSION = "CybORG v4.0, Scenario4"
 
 
 class Author(NamedTuple):
-    """Who is evaluated, as a submission says it."""
+    """The author of the evaluated team, as a submission names it."""
 
     name: str
     team: str
@@ -51,10 +44,10 @@ class Author(NamedTuple):
 
 
 class EvaluatedEpisode(NamedTuple):
-    """One episode without its last step, `T` = 498 steps of 500.
+    """One episode without its last step: `T` = 498 for 500 steps.
 
-    rewards: `[T]`. actions: by step, the five actions that took effect, in CybORG's words; Sleep
-    while an agent is busy. observations: by step, the five vectors after it.
+    rewards: `[T]`. actions: `[T]`, the actions that took effect by agent, in CybORG's words. A busy
+    agent's action is Sleep. observations: `[T]`, the five vectors after each step.
     """
 
     rewards: list[int]
@@ -68,14 +61,14 @@ class EvaluatedEpisode(NamedTuple):
 
 @dataclass(frozen=True)
 class TeamScores(ReturnStatistics):
-    """The result of an evaluation. totals: the sum of the counted rewards of each episode."""
+    """The result of an evaluation. totals: for each episode, the sum of its counted rewards."""
 
     simulator: str
     red_agent: str
     seed: int
     steps: int
     totals: list[int]
-    scenario: Scenario = CHALLENGE
+    scenario: scenario4.Scenario = scenario4.CHALLENGE
 
     @property
     def returns(self) -> list[int]:
@@ -83,9 +76,9 @@ class TeamScores(ReturnStatistics):
 
     @property
     def is_official(self) -> bool:
-        """Whether these are the challenge's episodes, so that others' scores stand beside."""
+        """Whether the episodes were the challenge's, so that published scores can be compared."""
         played = self.red_agent, self.steps, self.scenario
-        return played == (RED_AGENTS[0], MAX_STEPS, CHALLENGE)
+        return played == (scenario4.RED_AGENTS[0], scenario4.MAX_STEPS, scenario4.CHALLENGE)
 
     def __str__(self) -> str:
         return f"Average reward is: {self.mean} with a standard deviation of {self.std}"
@@ -94,7 +87,6 @@ class TeamScores(ReturnStatistics):
 def evaluated_episodes(
     team: SingleTeam, simulator: Simulator, episodes: int, seed: int
 ) -> Iterator[EvaluatedEpisode]:
-    """Play the episodes of an evaluation in turn."""
     simulator.start_stream(seed)
     for number in range(episodes):
         observations = simulator.reset()
@@ -115,27 +107,30 @@ def evaluated_episodes(
 
 
 class _Effects:
-    """Which actions take effect in a step."""
+    """Tells which actions take effect in a step."""
 
     def __init__(self, simulator: Simulator) -> None:
         self._simulator = simulator
-        self._taken = ["Sleep"] * len(AGENTS)
+        self._taken = ["Sleep"] * len(scenario4.AGENTS)
 
     def begin(self, actions: list[int]) -> None:
         """Note the actions of the agents that are free."""
         simulator = self._simulator
         for agent, busy_steps in enumerate(simulator.busy_steps):
             if not busy_steps:
-                action = ACTIONS[agent][actions[agent]]
+                action = scenario4.ACTIONS[agent][actions[agent]]
                 possible = simulator.masks[agent][actions[agent]]
-                # CybORG names no zones.
+                # CybORG's words name no zones.
                 words = f"{action.kind} {action.host}".rstrip()
                 self._taken[agent] = words if possible else "Sleep"
 
     def of_step(self) -> dict[str, str]:
-        """Return by agent what took effect in the last step."""
+        """Return the words of the actions that took effect in the last step, by agent."""
         busy = self._simulator.busy_steps
-        return {agent: "Sleep" if busy[i] else self._taken[i] for i, agent in enumerate(AGENTS)}
+        return {
+            agent: "Sleep" if busy[i] else self._taken[i]
+            for i, agent in enumerate(scenario4.AGENTS)
+        }
 
 
 def play_protocol(
@@ -145,10 +140,10 @@ def play_protocol(
     episodes: int = EPISODES,
     seed: int = 0,
     folder: Path | None = None,
-    red_agent: str = RED_AGENTS[0],
-    steps: int = MAX_STEPS,
+    red_agent: str = scenario4.RED_AGENTS[0],
+    steps: int = scenario4.MAX_STEPS,
     quiet: bool = True,
-    scenario: Scenario = CHALLENGE,
+    scenario: scenario4.Scenario = scenario4.CHALLENGE,
     reds: RedTeam | None = None,
 ) -> TeamScores:
     """Evaluate a team as the challenge does.
@@ -157,11 +152,11 @@ def play_protocol(
         team: plays all five agents. Its messages are sent, as a submission's wrapper may do.
         author: named in the files.
         simulator: one of `SIMULATORS`.
-        episodes, seed: of the stream.
-        folder: where the files are written; it is made if it is missing. None writes none.
-        red_agent, steps, scenario: the challenge's, unless something else is to be measured.
+        episodes, seed: the number of episodes, and the seed of their stream.
+        folder: where the files are written. It is made if it is missing. None writes no files.
+        red_agent, steps, scenario: what is played. The defaults are the challenge's.
         quiet: show no progress bar.
-        reds: the team that `red_agent` names.
+        reds: the red team that `red_agent` names, if it is no class of CybORG.
     """
     start = datetime.now()
     totals = []
@@ -185,7 +180,7 @@ _FILES = ("full.txt", "actions.txt", "summary.txt", "summary.json", "scores.txt"
 
 
 class _Logs:
-    """The evaluation's files. The bodies of the long ones are written during the evaluation."""
+    """The evaluation's files. The bodies of the two long files grow during the evaluation."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -209,7 +204,9 @@ class _Logs:
         actions = [
             {agent: [_Words(words)] for agent, words in step.items()} for step in episode.actions
         ]
-        observations = [dict(zip(AGENTS, vectors, strict=True)) for vectors in episode.observations]
+        observations = [
+            dict(zip(scenario4.AGENTS, vectors, strict=True)) for vectors in episode.observations
+        ]
         self._bodies["full"].write(
             f"actions: {actions},\n observations: {observations},\n total reward: {episode.total}\n"
         )
@@ -218,10 +215,10 @@ class _Logs:
     def finish(self, scores: TeamScores, author: Author, start: datetime, end: datetime) -> None:
         name, team, technique = author
         header = f"{VERSION}\nAuthor: {name}, Team: {team}, Technique: {technique}\n{scores}\n"
-        agents = dict.fromkeys(AGENTS, name)
-        self._write("summary.txt", f"{header}Using agents {agents}")
-        for long, body in self._bodies.items():
-            with replacing(self._folder / f"{long}.txt") as file:
+        agents = dict.fromkeys(scenario4.AGENTS, name)
+        write_text(self._folder / "summary.txt", f"{header}Using agents {agents}")
+        for file_name, body in self._bodies.items():
+            with replacing(self._folder / f"{file_name}.txt") as file:
                 file.write(header)
                 body.seek(0)
                 shutil.copyfileobj(body, file)
@@ -235,17 +232,15 @@ class _Logs:
             "time": {"start": str(start), "end": str(end), "elapsed": str(end - start)},
             "reward": {"mean": scores.mean, "stdev": scores.std},
             "agents": agents,
-            # The original has no entries below.
+            # The original lacks the entries that follow.
             "simulator": {"name": scores.simulator, "commit": COMMIT},
             "red_agent": scores.red_agent,
             "scenario": asdict(scores.scenario),
             "totals": scores.totals,
         }
-        self._write("summary.json", json.dumps(summary))
-        self._write("scores.txt", f"reward_mean: {scores.mean}\nreward_stdev: {scores.std}\n")
-
-    def _write(self, name: str, text: str) -> None:
-        write_text(self._folder / name, text)
+        write_text(self._folder / "summary.json", json.dumps(summary))
+        mean_and_std = f"reward_mean: {scores.mean}\nreward_stdev: {scores.std}\n"
+        write_text(self._folder / "scores.txt", mean_and_std)
 
 
 class _Words(str):

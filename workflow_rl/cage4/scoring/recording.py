@@ -1,7 +1,7 @@
-"""An episode of CAGE-4 on record: what all agents did, what was true, known and what it cost.
+"""A recorded episode of CAGE-4: what agents did and knew, the true state, and the costs.
 
-Episodes are played in the compiled simulator, as the evaluation plays them. Hosts, zones and
-actions are numbers here, as in `compiled.constants` and `compiled.actions`.
+The compiled simulator plays the episode as the evaluation does. Hosts, zones and actions are
+numbers here, as in `compiled.constants` and `compiled.actions`.
 """
 
 from __future__ import annotations
@@ -27,20 +27,13 @@ from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.compiled.state import UNSEEN
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.red.roster import RedTeam
-from workflow_rl.cage4.scenario.scenario4 import (
-    ACTIONS,
-    CHALLENGE,
-    FAILED_ACCESS,
-    FAILED_WORK,
-    IMPACT_COST,
-    Scenario,
-)
+from workflow_rl.cage4.scenario import scenario4
 from workflow_rl.cage4.scoring.knowledge import Knowledge, Known
 from workflow_rl.cage4.scoring.protocol import evaluated_episodes
 
 RESTORE_COST = 3
 CAUSES = ("Greens' failed work", "Greens' blocked access", "Impact", "Restore")
-"""What costs, in the order of `scenario4.REWARDS`; then what blue's actions cost."""
+"""The causes of costs: the three of `scenario4.REWARDS` in their order, then blue's Restore."""
 ZONE_TITLES = (
     "Restricted A",
     "Operational A",
@@ -61,24 +54,26 @@ RED_KNOWS = (
     "a user's session",
     "root's session",
 )
-"""What red agents know of a host, by `FiniteStateRedAgent`'s memory, the least first. They are not
-told when Blue removes a session."""
+"""What red agents know of a host, from least to most, by `FiniteStateRedAgent`'s memory. Red is
+not told if Blue removes a session."""
 _KNOWN = np.zeros(UNSEEN + 1, np.int64)
+# By a host's state: the index in RED_KNOWS. The first letter of a state's name decides.
 _KNOWN[: len(STATES)] = ["_KSFUR".index(state[0]) for state in STATES]
 LONGEST_PAUSE = 10
-"""Steps without a cost within one moment. Greens work in one step of three."""
+"""The most steps without a cost within one moment. Greens work in one step of three."""
 DROPPED = 5
-"""A red action whose session was gone; beside `scenario4.TRUE` to `IN_PROGRESS`."""
+"""The outcome of a red action whose session was gone. It extends `TRUE` to `IN_PROGRESS`."""
 
 
 class HostState(NamedTuple):
     """A host after a step.
 
-    user, root: red sessions with these rights. decoys, stopped: bits of the services that are
-    decoys, and of those that do not run; a bit's number is the process's in `constants`. failing:
-    percentage of green's work on the host that fails. seen: what blue saw in the step, 1 for an
-    event of a connection, 2 for one of a process, 3 for both. known: the most that a red agent
-    knows of the host, an index into RED_KNOWS.
+    user, root: how many red sessions have these rights. failing: percentage of green's work here
+        that fails.
+    decoys, stopped: bits of the services that are decoys, or do not run. A bit's number is the
+        process's kind in `constants`.
+    seen: what blue saw in the step: 1 an event of a connection, 2 one of a process, 3 both.
+    known: the most that a red agent knows of the host, an index into RED_KNOWS.
     """
 
     user: int
@@ -92,8 +87,8 @@ class HostState(NamedTuple):
 
 class Deed(NamedTuple):
     """An agent's action. target: a host or a zone. source: the zone that a blue agent blocks or
-    allows. ticks: the coming steps that the action still takes; 0: it took effect. outcome: of a
-    red action that took effect, TRUE, UNKNOWN, FALSE or DROPPED."""
+    allows. ticks: for how many more steps the action goes on; it took effect if this is 0. outcome:
+    TRUE, UNKNOWN, FALSE or DROPPED if the action is red's and took effect."""
 
     kind: int
     target: int
@@ -103,7 +98,7 @@ class Deed(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What a step cost for one cause in one zone. hosts: whose green failed, or which were hit."""
+    """What a step cost for one cause in one zone. hosts: the hosts that caused this cost."""
 
     cause: int
     zone: int
@@ -113,10 +108,13 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True)
 class Step:
-    """One step. blue, red: what each agent does; None: no action of a red agent without sessions.
-    total: of the rewards so far. changes: hosts with new states, as indices into
-    `Recording.states`. knows: hosts of which blue knows something else now, as indices into
-    `Recording.known`. blocked: pairs of zones, the one that blocks and the one that is blocked."""
+    """One step of a recorded episode.
+
+    total: the rewards so far. blue, red: each agent's action, or None if it has no session.
+    changes: each host whose state changed, with the index of its state in `Recording.states`.
+    knows: each host of which blue's knowledge changed, with an index into `Recording.known`.
+    blocked: pairs of a zone that blocks and the zone that it blocks.
+    """
 
     phase: int
     reward: int
@@ -133,8 +131,8 @@ class Step:
 class Recording:
     """An episode of an evaluation, without its last step, which does not count.
 
-    beginning: the hosts of the network, with their states before the first step. Of none of them
-    blue knows anything then.
+    beginning: each host of the network, with the index of its state before the first step. Blue
+    knows nothing of the hosts then.
     """
 
     states: tuple[HostState, ...]
@@ -147,12 +145,13 @@ class Recording:
         return self.steps[-1].total
 
     def moments(self) -> tuple[Moment, ...]:
-        """Return what cost something, by cause and zone, the costliest first."""
-        costs = (
-            {f"{CAUSES[cost.cause]} in {ZONE_TITLES[cost.zone]}": cost.cost for cost in step.costs}
-            for step in self.steps
-        )
+        """Return the moments that cost something, by cause and zone, the most costly first."""
+        costs = (_costs_by_name(step) for step in self.steps)
         return moments_of(costs, LONGEST_PAUSE)
+
+
+def _costs_by_name(step: Step) -> dict[str, int]:
+    return {f"{CAUSES[cost.cause]} in {ZONE_TITLES[cost.zone]}": cost.cost for cost in step.costs}
 
 
 def record_episodes(
@@ -161,12 +160,12 @@ def record_episodes(
     max_steps: int,
     seed: int,
     episode: int,
-    scenario: Scenario = CHALLENGE,
+    scenario: scenario4.Scenario = scenario4.CHALLENGE,
 ) -> list[Recording]:
     """Play episode number `episode` of the first team's evaluation with each team.
 
-    All episodes of an evaluation are of one stream of random numbers, so that the first team plays
-    the episodes before. Raises SimulationError.
+    One stream of random numbers runs through an evaluation. So the first team plays the earlier
+    episodes, too. Raises SimulationError.
     """
     simulator: Any = make_simulator("compiled", red_agent, max_steps, scenario)
     before = evaluated_episodes(teams[0], simulator, episode, seed)
@@ -175,12 +174,13 @@ def record_episodes(
 
 
 def _record(simulator: CompiledSimulator, team: SingleTeam, number: int) -> Recording:
-    """Play one episode as `protocol.evaluated_episodes` does."""
     observations = simulator.reset()
     team.reset(simulator.masks, number)
-    hosts, knowledge = _Hosts(), Knowledge()
+    hosts = _Hosts()
+    knowledge = Knowledge()
     beginning = tuple(hosts.changes(simulator.state))
-    steps, total = list[Step](), 0
+    steps: list[Step] = []
+    total = 0
     while True:
         actions, messages = team.act_in(simulator, observations)
         result = simulator.step(actions, messages)
@@ -199,34 +199,37 @@ def _record(simulator: CompiledSimulator, team: SingleTeam, number: int) -> Reco
                 costs=costs_of(state, actions, simulator.masks),
                 changes=tuple(hosts.changes(state)),
                 knows=tuple(knowledge.changes(len(steps) + 1, state, simulator.raw_arrays()[0])),
-                blocked=tuple(
-                    (to, source)
-                    for to, bits in enumerate(state["blocked"].tolist())
-                    for source in range(constants.N_ZONES)
-                    if bits >> source & 1
-                ),
+                blocked=tuple(_blocked(state)),
             )
         )
 
 
+def _blocked(state: Any) -> Iterator[tuple[int, int]]:
+    for to, bits in enumerate(state["blocked"].tolist()):
+        for source in range(constants.N_ZONES):
+            if bits >> source & 1:
+                yield to, source
+
+
 def _blue(state: Any) -> Iterator[Deed]:
     names = ("blue_kind", "blue_target", "blue_source", "blue_ticks")
-    yield from map(Deed, *(state[name].tolist() for name in names))
+    for agent in range(constants.N_BLUE):
+        yield Deed(*(int(state[name][agent]) for name in names))
 
 
 def _red(state: Any) -> Iterator[Deed | None]:
     for agent in range(constants.N_RED):
         kind, ticks = int(state["red_kind"][agent]), int(state["red_ticks"][agent])
-        outcome = int(state["seen_success"][agent])
         if kind == RED_SLEEP and not state["is_active"][agent]:
             yield None
-        else:
-            # RedSessionCheck leaves its own success where an action was dropped.
-            is_dropped = (
-                not ticks and kind < RED_SLEEP and state["route_start"][agent] == constants.NOBODY
-            )
-            target = int(state["red_hostname" if kind == WITHDRAW else "red_target"][agent])
-            yield Deed(kind, target, constants.NOBODY, ticks, DROPPED if is_dropped else outcome)
+            continue
+        outcome = int(state["seen_success"][agent])
+        # If an action was dropped, `seen_success` is that of RedSessionCheck.
+        has_session = state["route_start"][agent] != constants.NOBODY
+        if ticks == 0 and kind < RED_SLEEP and not has_session:
+            outcome = DROPPED
+        target = int(state["red_hostname" if kind == WITHDRAW else "red_target"][agent])
+        yield Deed(kind, target, constants.NOBODY, ticks, outcome)
 
 
 def costs_of(
@@ -238,34 +241,41 @@ def costs_of(
     def charge(cause: int, host: int) -> None:
         hit.setdefault((cause, int(constants.ZONE[host])), []).append(host)
 
-    n = int(state["n_greens"])
-    for green in np.flatnonzero(state["green_failed"][:n]).tolist():
+    n_greens = int(state["n_greens"])
+    for green in np.flatnonzero(state["green_failed"][:n_greens]).tolist():
         is_work = state["green_choice"][green] == WORK
-        charge(FAILED_WORK if is_work else FAILED_ACCESS, int(state["green_host"][green]))
+        charge(
+            scenario4.FAILED_WORK if is_work else scenario4.FAILED_ACCESS,
+            int(state["green_host"][green]),
+        )
     for agent in range(constants.N_RED):
-        # Failed ones cost too: see `episode.step_env`.
+        # A failed Impact costs too: see `episode.step_env`.
         if state["red_done"][agent] == IMPACT and state["n_sessions"][agent] > 0:
-            charge(IMPACT_COST, int(state["red_target"][agent]))
+            charge(scenario4.IMPACT_COST, int(state["red_target"][agent]))
     for agent in range(constants.N_BLUE):
-        if ACTIONS[agent][actions[agent]].kind == "Restore" and masks[agent][actions[agent]]:
+        if (
+            scenario4.ACTIONS[agent][actions[agent]].kind == "Restore"
+            and masks[agent][actions[agent]]
+        ):
             charge(RESTORE_COST, int(TARGET_OF[agent, actions[agent]]))
-    prices = constants.REWARDS[int(state["phase"])]
-    return tuple(
-        Cost(cause, zone, price * len(hosts), tuple(hosts))
-        for (cause, zone), hosts in hit.items()
-        if (price := 1 if cause == RESTORE_COST else -int(prices[zone, cause]))
-    )
+    rewards = constants.REWARDS[int(state["phase"])]
+    costs = []
+    for (cause, zone), hosts in hit.items():
+        price = 1 if cause == RESTORE_COST else -int(rewards[zone, cause])
+        if price:
+            costs.append(Cost(cause, zone, price * len(hosts), tuple(hosts)))
+    return tuple(costs)
 
 
 class _Hosts:
-    """The states of all hosts so far, of which each different one is kept once."""
+    """The states of all hosts so far. states: each different state has a number."""
 
     def __init__(self) -> None:
         self.states: dict[HostState, int] = {}
         self._last = np.full((constants.N_HOSTS, len(HostState._fields)), -1)
 
     def changes(self, state: Any) -> Iterator[tuple[int, int]]:
-        """Yield the hosts whose states differ from those before, and their states' numbers."""
+        """Yield each host whose state changed since the last call, with its state's number."""
         now = host_states(state)
         changed = (now != self._last).any(axis=1) & (state["exists"] > 0)
         self._last = now
@@ -275,6 +285,7 @@ class _Hosts:
 
 
 _DECOY_BITS = sum(1 << kind for kind in range(constants.DECOY_APACHE, constants.DECOY_VSFTPD + 1))
+# Blue's observations show events on the hosts of its zones, except their routers.
 _IS_SEEN = (constants.BLUE_OF_ZONE[constants.ZONE] != constants.NOBODY) & (
     constants.PLACE >= constants.FIRST_USER
 )
@@ -283,9 +294,10 @@ _IS_SEEN = (constants.BLUE_OF_ZONE[constants.ZONE] != constants.NOBODY) & (
 def host_states(state: Any) -> NDArray[np.int64]:
     """Return the `HostState` of each host, int64 `[137, 7]`."""
     states = np.zeros((constants.N_HOSTS, len(HostState._fields)), np.int64)
+    # Each of these is a column of `states`, which the assignments below fill.
     user, root, decoys, stopped, failing, seen, known = states.T
-    for agent, n in enumerate(state["n_sessions"].tolist()):
-        sessions = state["sessions"][agent, :n]
+    for agent, n_sessions in enumerate(state["n_sessions"].tolist()):
+        sessions = state["sessions"][agent, :n_sessions]
         is_root = sessions["user"] == constants.ROOT
         np.add.at(root, sessions["host"][is_root], 1)
         np.add.at(user, sessions["host"][~is_root], 1)

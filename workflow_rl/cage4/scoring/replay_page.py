@@ -24,9 +24,9 @@ def replay_page(
     seed: int,
     episode: int,
 ) -> str:
-    """Return the page of an episode, or of one episode as two teams play it.
+    """Return the page of an episode that one team or two teams play.
 
-    teams: the names. opponent: the red agents' class, and what differs from the challenge.
+    teams: their names. opponent: the red agents' name, and the changes to the challenge.
     """
     totals = [
         f"{team}: total {recording.total}"
@@ -50,8 +50,8 @@ def replay_page(
         {
             **_scenario(),
             "digits": 0,
-            # Of each phase the name, and the steps before it.
-            "phases": [(MISSION_PHASES[at], phases.index(at)) for at in sorted({*phases})],
+            # Each phase's name, and the number of steps before this phase.
+            "phases": [(MISSION_PHASES[i], phases.index(i)) for i in sorted(set(phases))],
             "moments_shown": 4 if len(recordings) > 1 else 8,
             "recordings": [
                 {"agent": team, **vars(recording), "moments": recording.moments()}
@@ -68,7 +68,7 @@ def _scenario() -> dict[str, Any]:
         "routes": [(zone, below) for zone, zones in LINKS.items() for below in zones],
         "hosts": HOST_NAMES,
         "zone_of": ZONE.tolist(),
-        # By zone: whose it is. None: nobody's.
+        # The agent of each zone. None means that the zone has no agent.
         "blue_of": [None if agent == NOBODY else agent for agent in blues],
         "red_of": [None if agent == NOBODY else agent for agent in RED_OF_ZONE.tolist()],
         "blue_agents": AGENTS,

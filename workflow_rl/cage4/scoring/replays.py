@@ -22,11 +22,11 @@ from workflow_rl.environments.challenge import Replay
 from workflow_rl.errors import ConfigError, UserError
 
 MOST_STEPS = 1000
-"""Largest number of steps on a page, whose size grows with them."""
+"""The most steps that a page shows. The page's size grows with the number of steps."""
 
 
 class ReplaySettings(ScenarioSettings):
-    """What can be chosen of an episode. Making one raises ConfigError."""
+    """The user's choices about an episode. The constructor raises ConfigError."""
 
     red_agent: OneRed = Field(
         RED_AGENTS[0],
@@ -39,8 +39,8 @@ class ReplaySettings(ScenarioSettings):
 
 
 class ShownTeam(NamedTuple):
-    """A team to watch. told: its name, and how it plays. make: makes the team. learned: the
-    scenarios that it learned in, if it learned."""
+    """A team to watch. told: its name, and how it chooses actions. make: makes the team. learned:
+    the scenarios of its training, or None if it did not learn."""
 
     name: str
     told: str
@@ -70,12 +70,13 @@ class Cage4Replays:
     def replay(
         self, agents: Sequence[ShownTeam], settings: Settings, seed: int, episode: int
     ) -> Replay:
-        """Play the episode. All play the network of the first team's evaluation."""
+        """Play the episode. All teams play on the network of the first team's evaluation."""
         from workflow_rl.cage4.scoring.recording import record_episodes
         from workflow_rl.cage4.scoring.replay_page import replay_page
 
         assert isinstance(settings, ReplaySettings)
-        red_agent, max_steps = settings.red_agent, settings.max_steps
+        red_agent = settings.red_agent
+        max_steps = settings.max_steps
         scenario = Scenario.among(dict(settings))
         opponent = red_agent + (f" ({scenario.changes})" if scenario.changes else "")
         teams = [SingleTeam(agent.make(1)) for agent in agents]

@@ -20,25 +20,18 @@ from workflow_rl.reporting.pages import escaped, listing, number
 from workflow_rl.reporting.report import Run, Section
 
 EPISODES = 20
-"""Episodes of the evaluation that are played against each red agent."""
+"""How many episodes of the evaluation are played against each red agent."""
 MOST_IN_DETAIL = 4
-"""Largest number of runs that are played: an episode takes a third of a second."""
+"""How many runs are played at most. An episode takes a third of a second."""
 STEPS, SEED = MAX_STEPS, 0
 ATTACKERS = RED_AGENTS[:3]
 PLACES = (*(f"{zone}, {kind}s" for zone in ZONE_TITLES for kind in ("server", "user")), *AGENTS)
-"""What is done to no host is shown beside the agent that does it."""
+"""The rows of a map. An action that has no target host is in the row of its agent."""
 
 
 def sections(runs: Sequence[Run]) -> list[Section]:
     """Return the sections about runs on CAGE-4: see `Guest.report_sections`."""
-
-    able = [
-        run
-        for run in runs
-        if any(
-            (run.path / name).exists() for name in ("best.safetensors", "checkpoint.safetensors")
-        )
-    ][:MOST_IN_DETAIL]
+    able = [run for run in runs if _has_checkpoint(run)][:MOST_IN_DETAIL]
     body = (
         f'<p class="muted">Of at most {MOST_IN_DETAIL} runs: {EPISODES} episodes of the '
         f"challenge's evaluation (seed {SEED}) against each red agent that attacks. A field is the "
@@ -51,7 +44,8 @@ def sections(runs: Sequence[Run]) -> list[Section]:
                 team = SingleTeam(Cage4Replays().load(run.path, None, None).make(1))
             except ConfigError as error:
                 raise UserError(f"{run.path} cannot be played: {error.message}") from None
-            maps, commands = "", list[str]()
+            maps = ""
+            commands: list[str] = []
             for red_agent in ATTACKERS:
                 simulator = make_simulator("compiled", red_agent, STEPS)
                 played = list(evaluated_episodes(team, simulator, EPISODES, SEED))
@@ -70,21 +64,25 @@ def sections(runs: Sequence[Run]) -> list[Section]:
     return [report_sections.scores(runs), Section("What Blue does", body)]
 
 
+def _has_checkpoint(run: Run) -> bool:
+    names = ("best.safetensors", "checkpoint.safetensors")
+    return any((run.path / name).exists() for name in names)
+
+
 def _acts(episode: EvaluatedEpisode) -> list[Act]:
-    return [
-        Act(step, words.partition(" ")[0], _place_of(words.partition(" ")[2]) or agent)
-        for step, actions in enumerate(episode.actions)
-        for agent, words in actions.items()
-        if words != "Sleep"
-    ]
+    acts = []
+    for step, actions in enumerate(episode.actions):
+        for agent, words in actions.items():
+            kind, _, host = words.partition(" ")
+            if kind != "Sleep":
+                acts.append(Act(step, kind, _place_of(host) or agent))
+    return acts
 
 
 @functools.cache
 def _place_of(host: str) -> str:
-    """Return the host's zone and kind; "" for no host."""
-    of_host = (
-        f"{title}, {'servers' if '_server_' in host else 'users'}"
-        for zone, title in zip(ZONES, ZONE_TITLES, strict=True)
-        if host.startswith(zone)
-    )
-    return next(of_host, "")
+    """Return the row of PLACES for a host's zone and kind, or "" if there is no host."""
+    for zone, title in zip(ZONES, ZONE_TITLES, strict=True):
+        if host.startswith(zone):
+            return f"{title}, {'servers' if '_server_' in host else 'users'}"
+    return ""

@@ -22,13 +22,7 @@ from workflow_rl.cage4.cyborg.checkout import COMMIT, VARIABLE, CheckoutError, c
 from workflow_rl.cage4.env.arguments import MOST_STEPS, EpisodeSettings, OneRed
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.red.roster import REDS
-from workflow_rl.cage4.scenario.scenario4 import (
-    CHALLENGE,
-    MAX_STEPS,
-    RED_AGENTS,
-    Scenario,
-    scenarios_of,
-)
+from workflow_rl.cage4.scenario import scenario4
 from workflow_rl.cage4.scoring.leaderboard import KNOWN
 from workflow_rl.cage4.scoring.protocol import Author, TeamScores, play_protocol
 from workflow_rl.environments.environment import Environment
@@ -41,18 +35,19 @@ Steps = Annotated[int, Field(ge=LEAST_EVALUATED, le=MOST_STEPS)]
 
 
 class ProtocolSettings(EpisodeSettings, ResultSettings):
-    """What can be chosen of an evaluation on CAGE-4. Making one raises ConfigError."""
+    """The user's choices about an evaluation on CAGE-4. The constructor raises ConfigError."""
 
     agent: Annotated[str, OneOf(TEAMS)] | None = Field(
         default=None, description="Score this scripted team instead of RUN_OR_CHECKPOINT."
     )
     red_agent: Annotated[tuple[OneRed, ...], BeforeValidator(as_tuple)] = Field(
-        default=(RED_AGENTS[0],),
+        default=(scenario4.RED_AGENTS[0],),
         description="The red agents: one of the challenge's classes, or the folder or policy file "
         "of a trained red team. By default the challenge's.",
     )
     max_steps: Annotated[tuple[Steps, ...], BeforeValidator(as_tuple)] = Field(
-        default=(MAX_STEPS,), description="Length of the episodes; by default the challenge's, 500."
+        default=(scenario4.MAX_STEPS,),
+        description="Length of the episodes; by default the challenge's, 500.",
     )
     check: Check = Field(
         default=3,
@@ -69,20 +64,20 @@ class ProtocolSettings(EpisodeSettings, ResultSettings):
 
 
 class Cage4Scores(NamedTuple):
-    """What a team scored, with equally many episodes in each scenario.
+    """A team's scores, with the same number of episodes in each scenario.
 
     Args:
-        team: what tables call it.
-        by_scenario: the scores by the scenario's name, which is "" for a scenario that is chosen by
+        team: the team's name in tables.
+        by_scenario: the scores by the scenario's name. The name is "" if the scenario is given by
             its values.
-        learned: the scenarios that the team learned in, by name. None if it did not learn.
-        checked: a line on the episodes that CybORG 4 played again, or on why it played none. None
-            if there is nothing to say.
+        learned: the scenarios of the team's training, by name. None if the team did not learn.
+        checked: a line about the episodes that CybORG 4 played again, or the reason why it played
+            none. None if the user is told nothing.
     """
 
     team: str
     by_scenario: Mapping[str, TeamScores]
-    learned: Mapping[str, Scenario] | None = None
+    learned: Mapping[str, scenario4.Scenario] | None = None
     checked: str | None = None
 
     @property
@@ -136,7 +131,7 @@ class Cage4Scores(NamedTuple):
 
     def _changes(self) -> list[str]:
         name, scores = next(iter(self.by_scenario.items()))
-        # A scenario that has a name is told by it.
+        # A name of the scenario tells its changes.
         changes = "" if name else scores.scenario.changes
         lines = [] if self.checked is None else [self.checked]
         lines += [f"Changed from the challenge: {changes}."] if changes else []
@@ -144,14 +139,14 @@ class Cage4Scores(NamedTuple):
         return [*lines, *learned_elsewhere(self.learned, played)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, as evaluation.json keeps them: the mean of all scenarios, and then
-        each scenario's own."""
+        """Return plain values for evaluation.json: the mean of all scenarios, then the values of
+        each scenario."""
         parts = {
             name: {**asdict(scores), "returns": scores.returns, **scores.statistics()}
             for name, scores in self.by_scenario.items()
         }
         values: dict[str, Any] = {"agent": self.team, "checked": self.checked}
-        # Of several scenarios, all but the following stays that of the first.
+        # Several scenarios share the first one's values, except those that are replaced below.
         values |= next(iter(parts.values()))
         if len(parts) > 1:
             samples = [scores.totals for scores in self.by_scenario.values()]
@@ -163,9 +158,9 @@ class Cage4Scores(NamedTuple):
 
 
 def learned_elsewhere(
-    learned: Mapping[str, Scenario] | None, played: Sequence[Scenario]
+    learned: Mapping[str, scenario4.Scenario] | None, played: Sequence[scenario4.Scenario]
 ) -> list[str]:
-    """Return a line if a team learned in other scenarios than it plays.
+    """Return a line if the scenarios of a team's training are not those that it plays.
 
     learned: None if the team did not learn.
     """
@@ -177,7 +172,8 @@ def learned_elsewhere(
 
 
 def _checkable(settings: ProtocolSettings) -> tuple[int, str | None]:
-    """Return how many episodes CybORG 4 plays again, or 0 and the reason that is to be told."""
+    """Return how many episodes CybORG 4 plays again. If it is 0, also return the reason, or None if
+    the user did not ask for such episodes."""
     is_asked_for = "check" in settings.model_fields_set or os.environ.get(VARIABLE)
     if settings.simulator != "compiled" or not settings.check or not is_asked_for:
         return 0, None
@@ -191,7 +187,7 @@ def _checkable(settings: ProtocolSettings) -> tuple[int, str | None]:
 class Cage4Scoring:
     """Scoring by the challenge's evaluation: see `environments.challenge.Scoring`.
 
-    All episodes are of one stream of random numbers, so one process plays them.
+    One process plays all episodes, because one stream of random numbers runs through them.
     """
 
     unit = "episodes"
@@ -201,11 +197,11 @@ class Cage4Scoring:
         """Return the settings that score a team against the red agent of its training."""
         single = REDS.single(args["red_agent"])
         return ProtocolSettings(
-            # A stream of episodes is played against one class. A red agent that only a file names,
-            # such as a trained team, is not loaded: the challenge's plays.
-            red_agent=(single if single in RED_AGENTS else RED_AGENTS[0],),
+            # A stream of episodes has red agents of one class. Any other red agent of the training,
+            # such as a trained team, is replaced by the challenge's.
+            red_agent=(single if single in scenario4.RED_AGENTS else scenario4.RED_AGENTS[0],),
             max_steps=(args["max_steps"],),
-            **asdict(Scenario.among(args)),
+            **asdict(scenario4.Scenario.among(args)),
             scenarios=args["scenarios"],
         )
 
@@ -213,17 +209,17 @@ class Cage4Scoring:
         """Return whether this is the challenge's evaluation."""
         assert isinstance(settings, ProtocolSettings)
         return (
-            settings.red_agent == (RED_AGENTS[0],)
-            and settings.max_steps == (MAX_STEPS,)
-            and scenarios_of(dict(settings)) == {"": CHALLENGE}
+            settings.red_agent == (scenario4.RED_AGENTS[0],)
+            and settings.max_steps == (scenario4.MAX_STEPS,)
+            and scenario4.scenarios_of(dict(settings)) == {"": scenario4.CHALLENGE}
         )
 
     def returns(self, scores: Mapping[str, Any]) -> dict[str, list[float]]:
-        """Return the episodes' total rewards."""
+        """Return the episodes' total rewards, by a text that says what was played."""
         parts = scores["scenarios"].values() if "scenarios" in scores else [scores]
-        changes = [Scenario(**part["scenario"]).changes for part in parts]
+        changes = [scenario4.Scenario(**part["scenario"]).changes for part in parts]
         played = [scores["red_agent"], f"{scores['steps']} steps", *filter(None, changes)]
-        return {", ".join(played): list(map(float, scores["totals"]))}
+        return {", ".join(played): [float(total) for total in scores["totals"]]}
 
     def score(
         self,
@@ -239,10 +235,11 @@ class Cage4Scoring:
     ) -> Cage4Scores:
         """Play the episodes, and write the result files that the settings ask for, if any.
 
-        Raises ConfigError if the simulator is not there.
+        Raises ConfigError if the simulator is missing.
         """
         assert isinstance(settings, ProtocolSettings)
-        (red_agent,), (steps,) = settings.red_agent, settings.max_steps
+        (red_agent,) = settings.red_agent
+        (steps,) = settings.max_steps
         played = Cage4(simulator=settings.simulator, red_agent=red_agent, max_steps=steps)
         played.check()
         if environment is None:
@@ -259,10 +256,11 @@ class Cage4Scoring:
             "quiet": quiet,
             "reds": played.opponents.get(red_agent),
         }
-        scores, twice = dict[str, TeamScores](), []
+        scores: dict[str, TeamScores] = {}
+        twice: list[PlayedTwice] = []
         n_twice, why_none = _checkable(settings)
         n_twice = min(n_twice, episodes)
-        for key, scenario in scenarios_of(dict(settings)).items():
+        for key, scenario in scenario4.scenarios_of(dict(settings)).items():
             folder = settings.output_dir and settings.output_dir / key
             shared["scenario"] = scenario
             try:
@@ -278,7 +276,7 @@ class Cage4Scoring:
                     for number, total in enumerate(on_cyborg.totals)
                 ]
         line = checked(twice, f"CybORG 4 (commit {COMMIT[:7]})") if twice else why_none
-        learned = None if environment is None else scenarios_of(environment.args)
-        # A checkpoint is called by its run's folder.
+        learned = None if environment is None else scenario4.scenarios_of(environment.args)
+        # A checkpoint has the name of its run's folder.
         team_name = settings.agent or Path(name).parent.name or name
         return Cage4Scores(team_name, scores, learned, line)

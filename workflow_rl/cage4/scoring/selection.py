@@ -1,4 +1,4 @@
-"""Which of a run's teams is the best, by scores on episodes that serve nothing else."""
+"""The choice of a run's best team, by scores on episodes that have no other use."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _NOT_COUNTED = MAX_STEPS - 1 - COUNTED_STEPS
 def totals_of(
     team: TeamPolicy, environment: Cage4, episodes: int, seed: int = 0
 ) -> NDArray[np.float64]:
-    """Return the total reward of each episode `[episodes]`, whose last step does not count.
+    """Return the total reward of each episode `[episodes]`, without its last step's reward.
 
-    environment: the one that the team learned in.
+    environment: the environment of the team's training.
     """
     actor = team.parameters.player()
     specs = [
@@ -51,12 +51,16 @@ def team_score(path: Path, episodes: int, seed: int = 0) -> Mean:
 
 
 def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
-    """Make the best candidate of a finished run best.safetensors: see `save_best_candidate`.
+    """Save the best candidate of a finished run as best.safetensors: see `save_best_candidate`.
 
-    Returns what to tell the user; None if there is nothing to choose by. Raises UserError.
+    Returns a message for the user, or None if the run's episodes are not the challenge's or there
+    is one candidate alone. Raises UserError.
     """
     _, environment = _team_of(run_path / "checkpoint.safetensors")
     if environment.max_steps != MAX_STEPS or not environment.steps_together:
         return None
     chosen = save_best_candidate(run_path, LEAST_TO_CHOOSE, EPISODES_TO_CHOOSE, team_score, quiet)
-    return chosen and f"from update {chosen[0]}. Mean total reward: {chosen[1].told(1)}."
+    if chosen is None:
+        return None
+    update, mean = chosen
+    return f"from update {update}. Mean total reward: {mean.told(1)}."

@@ -1,1 +1,1 @@
-"""Teams as folders for CAGE Challenge 4, which need nothing of this package."""
+"""Teams as folders to hand in to CAGE Challenge 4. A folder does not need this package."""

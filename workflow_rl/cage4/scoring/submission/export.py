@@ -1,4 +1,4 @@
-"""Fill a folder to hand in to CAGE Challenge 4: policies, and copies of the modules that act."""
+"""Write a folder to hand in to CAGE Challenge 4: policies, and copies of the modules that act."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The team of this folder: policies that were trained."""
+"""The team of this folder: trained policies."""
 
 from acting_handed_in import read_handed_in
 from acting_policy_team import PolicyTeam

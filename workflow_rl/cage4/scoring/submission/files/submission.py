@@ -1,7 +1,7 @@
 """The submission to CAGE Challenge 4. requirements.txt lists what the team needs beside CybORG.
 
-Set NAME, TEAM and TECHNIQUE. CybORG's own evaluation plays this folder, or a zip
-of it. In a checkout of CybORG 4:
+Set NAME, TEAM and TECHNIQUE. CybORG's own evaluation plays this folder, or a zip of this folder, in
+a checkout of CybORG 4:
 PYTHONPATH=. python CybORG/Evaluation/evaluation.py SUBMISSION OUTPUT_FOLDER --seed 0
 """
 
@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
-# Another submission of this process has modules of the same names.
+# Another submission in this process may have left modules of the same names.
 for name in [name for name in sys.modules if name.startswith("acting_")]:
     del sys.modules[name]
-if __name__ == "submission":  # CybORG's evaluation asks a zip for another name.
+if __name__ == "submission":  # For a zip, CybORG's evaluation imports another name.
     sys.modules["submission.submission"] = sys.modules[__name__]
 
 from acting_handed_in import require_whole  # noqa: E402
@@ -37,14 +37,15 @@ class Wrapper(BlueEnterpriseWrapper):  # type: ignore[misc]
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)
-        self._reader, self._raw = RawReader(), dict[str, Any]()
+        self._reader = RawReader()
+        self._raw: dict[str, Any] = {}
         self._team = SingleTeam(make_team())
         self._episode = 0
         self._decided: dict[str, int] = {}
 
     def action_space(self, agent: str) -> Any:
-        """Return CybORG's own space, which also says what the agent does in the coming step:
-        agents know no environment, and there may be several."""
+        """Return CybORG's own space with the team's decisions. An agent has no other way to learn
+        which environment's team decides for it."""
         space = super().action_space(agent)
         space.decided = self._decided
         return space
@@ -72,7 +73,8 @@ class Wrapper(BlueEnterpriseWrapper):  # type: ignore[misc]
         return answer
 
     def _decide(self, observations: Any, shown: Any) -> None:
-        vectors, busy = [observations[name] for name in AGENTS], shown["success"][0] == IN_PROGRESS
+        vectors = [observations[name] for name in AGENTS]
+        busy = shown["success"][0] == IN_PROGRESS
         chosen, messages = self._team.act(vectors, lambda: shown, busy)
         self._decided.update(zip(AGENTS, chosen, strict=True))
         self._messages = {} if messages is None else dict(zip(AGENTS, messages, strict=True))
@@ -95,5 +97,4 @@ class Submission:
 
     @staticmethod
     def wrap(env: Any) -> Any:
-        """Return the environment that the agents play in."""
         return Wrapper(env)

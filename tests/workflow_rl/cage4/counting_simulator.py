@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from workflow_rl.cage4.scenario.scenario4 import (
 from workflow_rl.cage4.scenario.simulator_protocol import StepResult
 
 
+@dataclass(eq=False)
 class CountingSimulator:
     """The reward of step t of an episode is -t. All actions take one step.
 
@@ -28,25 +30,16 @@ class CountingSimulator:
     raises. shows_at: the step in which the raw observations show a file. scenario: is kept.
     """
 
-    def __init__(
-        self,
-        red_agent: str = "SleepAgent",
-        max_steps: int = 500,
-        differs_at: int | None = None,
-        fails_at: int | None = None,
-        shows_at: int | None = None,
-        scenario: Scenario = CHALLENGE,
-    ) -> None:
-        self.scenario = scenario
-        self.red_agent = red_agent
-        self.max_steps = max_steps
-        self.differs_at = differs_at
-        self.fails_at = fails_at
-        self.shows_at = shows_at
-        self.streams: list[int] = []
-        self.seeds: list[int | None] = []
-        self.seen: list[tuple[list[int], Any]] = []
-        self.step_count = 0
+    red_agent: str = "SleepAgent"
+    max_steps: int = 500
+    differs_at: int | None = None
+    fails_at: int | None = None
+    shows_at: int | None = None
+    scenario: Scenario = CHALLENGE
+    streams: list[int] = field(default_factory=list)
+    seeds: list[int | None] = field(default_factory=list)
+    seen: list[tuple[list[int], Any]] = field(default_factory=list)
+    step_count = 0
 
     def start_stream(self, seed: int) -> None:
         self.streams.append(seed)
@@ -61,13 +54,8 @@ class CountingSimulator:
         if self.step_count == self.fails_at:
             raise SimulationError(f"no step {self.fails_at}")
         self.seen.append((list(actions), messages))
-        return StepResult(
-            self._observations(messages),
-            -self.step_count,
-            -self.step_count,
-            0,
-            self.step_count >= self.max_steps - 1,
-        )
+        done = self.step_count >= self.max_steps - 1
+        return StepResult(self._observations(messages), -self.step_count, -self.step_count, 0, done)
 
     def _observations(self, messages: Any) -> tuple[NDArray[np.int64], ...]:
         vectors = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,31 +12,41 @@ from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
 from tests.workflow_rl.cage4.lock_step import compare, episode_of
 from workflow_rl.cage import comparison
 from workflow_rl.cage4 import parity
-from workflow_rl.cage4.parity import (
-    Cage4Comparison,
-    SimulatorSide,
-    recorded_comparisons,
-    summary,
-)
+from workflow_rl.cage4.parity import Cage4Comparison, SimulatorSide, recorded_comparisons, summary
 from workflow_rl.cage4.scenario.scenario4 import Scenario
 
 EPISODE = episode_of("random", "SleepAgent", 3, 25)
 CHALLENGE = Cage4Comparison(("published", "compiled"), max_steps=9)
 
 
-def words_of(second: CountingSimulator, state_every: int = 10) -> str:
+def words_of(second: CountingSimulator) -> str:
     """The difference from a simulator that counts right."""
     first = CountingSimulator()
-    _, difference, _ = compare(first, second, EPISODE, state_every)
-    assert difference is not None
+    _, difference, _ = compare(first, second, EPISODE)
     return CHALLENGE.described(difference, SimulatorSide(first), SimulatorSide(second))
 
 
-def test_a_difference_of_the_state_is_named() -> None:
-    assert words_of(CountingSimulator(differs_at=12)) == (
-        "blue random, red SleepAgent, seed 3, step 20: state[0][host_0][sshd][1] is 22 in the "
-        "first simulator, 23 in the second"
-    )
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        (
+            CountingSimulator(differs_at=12),
+            "20: state[0][host_0][sshd][1] is 22 in the first simulator, 23 in the second",
+        ),
+        (
+            CountingSimulator(shows_at=7),
+            "7: length of raw observation of blue_agent_0[host_0][1][Files][1] is 0 in the first "
+            "simulator, 1 in the second",
+        ),
+        (
+            CountingSimulator(fails_at=6),
+            "6: error is 'none' in the first simulator, 'no step 6' in the second",
+        ),
+    ],
+    ids=["state", "raw observation", "error"],
+)
+def test_a_difference_is_named(second: CountingSimulator, words: str) -> None:
+    assert words_of(second) == f"blue random, red SleepAgent, seed 3, step {words}"
 
 
 def test_a_bit_that_differs_is_named() -> None:
@@ -51,27 +62,12 @@ def test_a_bit_that_differs_is_named() -> None:
     assert words.endswith(" in the first simulator, 7 in the second")
 
 
-def test_a_raw_observation_that_differs_is_named() -> None:
-    assert words_of(CountingSimulator(shows_at=7)).endswith(
-        "step 7: length of raw observation of blue_agent_0[host_0][1][Files][1] is 0 in the first "
-        "simulator, 1 in the second"
-    )
-
-
-def test_an_error_of_one_simulator_is_named() -> None:
-    assert words_of(CountingSimulator(fails_at=6)).endswith(
-        "step 6: error is 'none' in the first simulator, 'no step 6' in the second"
-    )
-
-
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the simulators that the runner makes; they count."""
     names: list[str] = []
 
-    def make_simulator(
-        name: str, red_agent: str, max_steps: int, scenario: Scenario
-    ) -> CountingSimulator:
+    def make_simulator(name: str, red_agent: str, max_steps: int, scenario: Scenario) -> Any:
         names.append(name)
         differs_at = 5 if red_agent == "DiscoveryFSRed" and name == "compiled" else None
         return CountingSimulator(red_agent, max_steps, differs_at)
@@ -84,15 +80,11 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_the_runner_goes_on_where_it_stopped(made: list[str], tmp_path: Path) -> None:
     record = tmp_path / "record.jsonl"
-    episodes = [
-        episode_of("sleep", red, seed, 8)
-        for red in ("SleepAgent", "DiscoveryFSRed")
-        for seed in (1, 2)
-    ]
+    reds = ("SleepAgent", "DiscoveryFSRed")
+    episodes = [episode_of("sleep", red, seed, 8) for red in reds for seed in (1, 2)]
     first = list(recorded_comparisons(CHALLENGE, episodes[:3], record))
     with record.open("a") as file:
-        file.write('{"names": [')  # A run that was killed while it wrote.
-        file.write("\n")
+        file.write('{"names": [\n')  # A run that was killed while it wrote.
     made.clear()
     results = list(recorded_comparisons(CHALLENGE, episodes, record))
     assert results[:3] == first

@@ -7,15 +7,13 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
+from tests.cli import output_of
 from workflow_rl.cluster import cluster
 from workflow_rl.cluster.cluster import require_answer
 from workflow_rl.collection.cluster_address import host_and_port
-from workflow_rl.commands.main import main
 from workflow_rl.errors import ConfigError
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.loop import make_pool
@@ -25,9 +23,8 @@ HAS_RAY = importlib.util.find_spec("ray") is not None
 
 def refused(*options: str) -> str:
     """The one line of an error."""
-    result = CliRunner().invoke(main, ["train-async", "--n-envs", "2", "--dry-run", *options])
-    assert result.exit_code == 2, result.output
-    line = result.output.strip().splitlines()[-1]
+    said = output_of("train-async", "--n-envs", 2, "--dry-run", *options, code=2)
+    line = said.strip().splitlines()[-1]
     assert line.startswith("Error: ")
     return line
 
@@ -35,20 +32,20 @@ def refused(*options: str) -> str:
 @pytest.mark.parametrize(
     "address", ["", "here", ":6379", "host:", "host:0", "host:65536", "ray://host:10001", "a:b"]
 )
-def test_an_address_is_none_local_auto_or_host_and_port(address: str) -> None:
+def test_an_address_is_none_local_auto_or_host_and_port(address):
     with pytest.raises(ConfigError, match="neither none, local, auto nor host:port") as caught:
         TrainConfig("async", cluster=address)
     assert caught.value.field_name == "cluster"
     assert "--cluster" in refused("--cluster", address)
 
 
-def test_host_and_port() -> None:
+def test_host_and_port():
     assert host_and_port("10.0.0.1:6379") == ("10.0.0.1", 6379)
     assert host_and_port("::1:6379") == ("::1", 6379)
 
 
 @pytest.mark.parametrize("address", ["auto", "10.0.0.1:6379"])
-def test_of_a_cluster_that_is_joined_the_number_of_workers_is_the_user_s(address: str) -> None:
+def test_of_a_cluster_that_is_joined_the_number_of_workers_is_the_user_s(address):
     with pytest.raises(ConfigError) as caught:
         TrainConfig("async", 8, cluster=address)
     assert caught.value.field_name == "n_workers"
@@ -61,7 +58,7 @@ def test_of_a_cluster_that_is_joined_the_number_of_workers_is_the_user_s(address
     )
 
 
-def test_without_ray_it_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_it_is_one_line(monkeypatch):
     monkeypatch.setattr(cluster.importlib.util, "find_spec", lambda name: None)
     line = refused("--cluster", "local")
     assert "Invalid value for --cluster: local needs Ray, which is not installed" in line
@@ -69,7 +66,7 @@ def test_without_ray_it_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(not HAS_RAY, reason="no Ray here")
-def test_where_no_cluster_is_it_is_one_line_soon() -> None:
+def test_where_no_cluster_is_it_is_one_line_soon():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -82,28 +79,25 @@ def test_where_no_cluster_is_it_is_one_line_soon() -> None:
 
 
 @pytest.mark.parametrize("command", ["train-async", "train-population", "tune --trials 1"])
-def test_where_auto_finds_no_cluster_no_folder_is_begun(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_auto_finds_no_cluster_no_folder_is_begun(command, tmp_path, monkeypatch):
     def missing(address: str, n_workers: int) -> None:
         raise ConfigError("cluster", f"{address} finds none")
 
     monkeypatch.setattr(cluster, "Cluster", missing)
     path = tmp_path / "run"
-    options = ["--cluster", "auto", "--n-workers", "2", "--run-dir", str(path)]
-    result = CliRunner().invoke(main, [*command.split(), *options])
-    assert result.exit_code == 2, result.output
-    assert "Invalid value for --cluster: auto finds none" in result.output.splitlines()[-1]
+    options = ["--cluster", "auto", "--n-workers", 2, "--run-dir", path]
+    said = output_of(*command.split(), *options, code=2)
+    assert "Invalid value for --cluster: auto finds none" in said.splitlines()[-1]
     assert not path.exists()
 
 
-def test_nothing_imports_ray_before_a_run_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_imports_ray_before_a_run_starts(monkeypatch):
     """Where a cluster is asked for, too. An import of None raises."""
     monkeypatch.setitem(sys.modules, "ray", None)
     make_pool(TrainConfig("async", cluster="local"))
 
 
-def test_a_process_that_ends_without_leaving_its_cluster_is_spoken_for() -> None:
+def test_a_process_that_ends_without_leaving_its_cluster_is_spoken_for():
     code = """
 import os
 from workflow_rl.cluster.cluster import _witness

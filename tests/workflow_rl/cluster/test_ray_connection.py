@@ -21,7 +21,6 @@ import pytest
 from tests.any_envs import PuzzleEnv
 from tests.tiny_envs import CountingEnv
 from tests.workflow_rl.cluster.played_ray import PlayedRay
-from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cluster import ray_connection, ray_pool, ray_worker
 from workflow_rl.cluster.ray_connection import COMPILE_SECONDS, RayConnection
@@ -73,8 +72,8 @@ def places(ray: PlayedRay) -> list[str]:
 
 @pytest.mark.parametrize("is_sync", [False, True])
 def test_a_pool_plays_what_plain_episodes_are_and_leaves_nothing(
-    is_sync: bool, ray: PlayedRay, policy: NumpyPolicy, specs, expected, same_trajectories
-) -> None:
+    is_sync, ray, policy, specs, expected, same_trajectories
+):
     with pool_of(2, 2) as pool:
         collector = SyncCollector(pool, 4) if is_sync else AsyncCollector(pool, 3)
         for _ in range(2):
@@ -90,8 +89,8 @@ def test_a_pool_plays_what_plain_episodes_are_and_leaves_nothing(
 
 
 def test_workers_share_cores_until_nodes_join(
-    ray: PlayedRay, policy: NumpyPolicy, specs, expected, same_trajectories, caplog
-) -> None:
+    ray, policy, specs, expected, same_trajectories, caplog
+):
     with pool_of(3) as pool:
         # The third waits for a core of its own, and begins without.
         assert places(ray) == ["node-0 1", "node-1 1", "None 1", "node-0 0"]
@@ -106,7 +105,7 @@ def test_workers_share_cores_until_nodes_join(
     assert all(actor.is_killed for actor in ray.actors)
 
 
-def test_a_worker_whose_own_core_is_free_after_all_shares_none(ray: PlayedRay) -> None:
+def test_a_worker_whose_own_core_is_free_after_all_shares_none(ray):
     """Both actors, which it waited for, start at once."""
     with pool_of(3) as pool:
         for node in ray.cluster:
@@ -124,8 +123,8 @@ def test_a_worker_whose_own_core_is_free_after_all_shares_none(ray: PlayedRay) -
 
 @pytest.mark.parametrize("answers", [1, 2, 4])
 def test_what_a_lost_actor_had_is_played_again(
-    answers: int, ray: PlayedRay, policy: NumpyPolicy, specs, expected, same_trajectories, caplog
-) -> None:
+    answers, ray, policy, specs, expected, same_trajectories, caplog
+):
     with pool_of(2) as pool:
         ray.actors[0].answers_left = answers
         rollout = AsyncCollector(pool, 3).collect(policy, specs)
@@ -139,7 +138,7 @@ def test_what_a_lost_actor_had_is_played_again(
     assert 500 < len(reason) < ray_connection.REASON_LENGTH
 
 
-def test_an_actor_that_hangs_is_late(ray: PlayedRay) -> None:
+def test_an_actor_that_hangs_is_late(ray):
     with pool_of(1, timeout=0.2) as pool:
         pool.send(0, Command.RESET, ([0], [SPEC]))
         ray.actors[0].hangs = True
@@ -147,9 +146,7 @@ def test_an_actor_that_hangs_is_late(ray: PlayedRay) -> None:
             pool.receive(0)
 
 
-def test_a_node_of_other_software_is_refused(
-    ray: PlayedRay, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_node_of_other_software_is_refused(ray, monkeypatch, caplog):
     own, here = ray_worker.software(), {"node-1": {"numpy": "1.0"}}
     monkeypatch.setattr(ray_worker, "software", lambda: own | here.get(ray.here, {}))
     monkeypatch.setattr(ray_pool, "software", lambda: own)
@@ -172,9 +169,7 @@ def test_a_node_of_other_software_is_refused(
 
 
 @pytest.mark.parametrize(("ahead", "added"), [(2 * 10**15, 2 * 10**15), (10**5, 0)])
-def test_marks_have_the_times_of_this_machine(
-    ahead: int, added: int, ray: PlayedRay, policy: NumpyPolicy, monkeypatch, tmp_path
-) -> None:
+def test_marks_have_the_times_of_this_machine(ahead, added, ray, policy, monkeypatch, tmp_path):
     """ahead: of the other machine's time of day less its clock, in nanoseconds."""
     true_offset = ray_worker.clock_offset()
     monkeypatch.setattr(ray_connection, "clock_offset", lambda: true_offset)
@@ -189,9 +184,7 @@ def test_marks_have_the_times_of_this_machine(
     assert all(0 <= at - added - began < 60 * 10**9 for at, _ in marks)
 
 
-def test_signs_are_stored_once_a_second_and_at_a_compilation(
-    ray: PlayedRay, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_signs_are_stored_once_a_second_and_at_a_compilation(ray, monkeypatch):
     stored: list[tuple[float, bool]] = []
     store = sys.modules["ray.experimental.internal_kv"]
     monkeypatch.setattr(
@@ -215,8 +208,8 @@ def test_signs_are_stored_once_a_second_and_at_a_compilation(
     ],
 )
 def test_a_worker_that_has_not_started_is_silent_as_its_sign_says(
-    age: float, compiles: bool, is_silent: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    age, compiles, is_silent, monkeypatch
+):
     monkeypatch.setattr(ray_connection, "START_SECONDS", 0.5)
     actor = SimpleNamespace(stream="its", has_core=True)
     ray = SimpleNamespace(exceptions=SimpleNamespace(RayError=OSError))
@@ -243,7 +236,7 @@ def read(stream: Iterator[bytes]) -> list[Any]:
     return [pickle.loads(message) for message in messages]
 
 
-def test_streams_take_what_ray_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_take_what_ray_sends(monkeypatch):
     host = Host("node", "127.0.0.1", os.getpid(), 0, [])
     monkeypatch.setattr(RayWorker, "_host", lambda worker: host)
     worker = RayWorker(2, 0.0, False, {})
@@ -251,5 +244,4 @@ def test_streams_take_what_ray_sends(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read(worker.start(cloudpickle.dumps(make_envs))) == [Reply(host)]
     reset = Request(Command.RESET, ([0, 1], [episode_spec(0, n) for n in range(2)]))
     (reply,) = read(worker.answer(pickle.dumps(reset), None))
-    assert isinstance(reply, Reply)
     assert np.shape(reply.result[0]) == (2, 15)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -25,13 +24,7 @@ def nodes() -> Iterator[Nodes]:
         yield three
 
 
-def test_workers_share_cores_until_nodes_join(
-    nodes: Nodes,
-    policy: Any,
-    specs: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_workers_share_cores_until_nodes_join(nodes, policy, specs, monkeypatch, caplog):
     monkeypatch.setattr(ray_pool, "PATIENCE_SECONDS", 1.0)
     make_envs = functools.partial(SerialEnvs, functools.partial(SleepyEnv, 0.01))
 
@@ -58,12 +51,8 @@ def test_workers_share_cores_until_nodes_join(
 
 
 def test_a_node_that_joins_with_other_software_is_left_out(
-    nodes: Nodes,
-    policy: Any,
-    specs: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    nodes, policy, specs, monkeypatch, caplog
+):
     make_envs = functools.partial(SerialEnvs, functools.partial(SleepyEnv, 0.01))
     with RayPool(make_envs, 3, address=nodes.address) as pool:
         collector = AsyncCollector(pool)

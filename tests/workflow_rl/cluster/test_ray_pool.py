@@ -52,7 +52,7 @@ def cluster() -> Iterator[Cluster]:
     assert not survivors(started, 10)
 
 
-def test_no_other_machine_can_reach_a_local_cluster() -> None:
+def test_no_other_machine_can_reach_a_local_cluster():
     with RayPool(COUNTING, 2):  # Workers listen too.
         of_ray = [child for child in descendants() if is_of_ray(child)]
         heard_at = {
@@ -78,7 +78,7 @@ def test_no_other_machine_can_reach_a_local_cluster() -> None:
         (2, 31.0, 0, True),  # Somebody else has them.
     ],
 )
-def test_when_a_worker_shares_cores(n_workers: int, waited: float, free: int, shares: bool) -> None:
+def test_when_a_worker_shares_cores(n_workers, waited, free, shares):
     """On two nodes that are well, one that is refused and one that is lost, of a core each."""
     pool = RayPool(COUNTING, n_workers, address="10.0.0.1:6379")
     nodes = [{"NodeID": name, "Alive": name != "lost"} for name in ("one", "two", "bad", "lost")]
@@ -165,7 +165,6 @@ def test_an_exception_names_worker_command_and_place_and_carries_the_traceback(p
     assert "tiny_envs.py, line " in message
     assert f" in episode {SPEC.number} during 'step' (process {pid} of node " in message
     assert "ArithmeticError: no second step" in str(caught.__cause__)
-    assert caught.fault is not None
     assert caught.fault.spec == SPEC
 
 

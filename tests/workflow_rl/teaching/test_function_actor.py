@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.any_envs import MaskedPuzzleEnv, NamedPuzzleEnv, PuzzleEnv, TargetEnv
+from tests.playing import episodes_of
 from tests.tiny_teams import ShiftEnv, Shifts
-from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.teaching.function_actor import actor_of
@@ -19,9 +19,8 @@ from workflow_rl.teaching.function_actor import actor_of
 def returns(function: Any, factory: Any, n_episodes: int = 3, **args: Any) -> list[float]:
     environment = GymnasiumEnvironment("own", args, factory)
     specs = [episode_spec(0, number) for number in range(n_episodes)]
-    envs, actor = environment.make_envs(2), actor_of(function, environment)
-    ended = [one for several in play_episodes(envs, actor, specs) for one in several]
-    return [one.episode_return for one in sorted(ended, key=lambda one: one.episode)]
+    played = episodes_of(environment.make_envs(2), actor_of(function, environment), specs)
+    return [one.episode_return for one in played]
 
 
 def returns_by_hand(function: Any, env: gymnasium.Env[Any, Any], masked: bool = False) -> Any:
@@ -49,15 +48,13 @@ def allowed_lamp(obs: Any, mask: Any) -> Any:
     return 1 + int(mask[:3].argmax()), 0
 
 
-def test_observations_and_actions_are_the_environments() -> None:
+def test_observations_and_actions_are_the_environments():
     assert returns(lamp, PuzzleEnv) == returns_by_hand(lamp, PuzzleEnv())
     assert returns(lambda obs: obs / 2, TargetEnv) == pytest.approx([0, 0, 0], abs=1e-6)
 
 
 @pytest.mark.parametrize("privileged", [False, True])
-def test_a_mask_is_the_second_argument_and_what_the_critic_sees_is_not_shown(
-    privileged: bool,
-) -> None:
+def test_a_mask_is_the_second_argument_and_what_the_critic_sees_is_not_shown(privileged):
     def checked(obs: Any, mask: Any) -> Any:
         assert set(obs) == {"clock", "hand", "lamps"}
         return allowed_lamp(obs, mask)
@@ -67,7 +64,7 @@ def test_a_mask_is_the_second_argument_and_what_the_critic_sees_is_not_shown(
     assert found == returns_by_hand(allowed_lamp, env, masked=True)
 
 
-def test_actions_by_name() -> None:
+def test_actions_by_name():
     def named(obs: Any, mask: Any) -> Any:
         lamp, direction = allowed_lamp(obs, mask)
         return {"lamp": np.array([lamp], np.int32), "direction": direction}
@@ -92,13 +89,13 @@ class Counting:
         return 1 + self.seed % 3, 0
 
 
-def test_each_episode_has_an_object_of_its_own() -> None:
+def test_each_episode_has_an_object_of_its_own():
     assert len(set(returns(Counting, PuzzleEnv, 8))) > 1
     assert returns(Counting, PuzzleEnv) == returns(Counting, PuzzleEnv)
 
 
 @pytest.mark.parametrize("action", [(0, 0), (1, 2), (1,), (1.0, 0.0), "lamp", None])
-def test_an_action_of_another_space_is_named(action: Any) -> None:
+def test_an_action_of_another_space_is_named(action):
     with pytest.raises(ValueError, match="is no action of MultiDiscrete"):
         returns(lambda obs: action, PuzzleEnv)
 
@@ -122,12 +119,12 @@ class Drawing:
 
 
 @pytest.mark.parametrize("team", [ShiftEnv, Shifts])
-def test_a_function_plays_every_agent_of_a_team(team: Any) -> None:
+def test_a_function_plays_every_agent_of_a_team(team):
     """`early` decides in 8 steps, `late` in those 3 of its 5 in which it is not busy."""
     assert returns(matched, team) == [8 + 3] * 3
 
 
-def test_each_agent_of_a_team_has_an_object_and_a_seed_of_its_own() -> None:
+def test_each_agent_of_a_team_has_an_object_and_a_seed_of_its_own():
     assert returns(Drawing, ShiftEnv) == returns(Drawing, ShiftEnv)
     assert sorted(map(len, Drawing.drawn.values())) == [2 * 3] * 3 + [2 * 8] * 3
     assert len(set(map(tuple, Drawing.drawn.values()))) > 2

@@ -68,12 +68,6 @@ def test_orders_that_are_drawn_are_those_that_are_listed() -> None:
     assert set(ABC.orders()) == {ABC.drawn(random) for _ in range(200)}
 
 
-def test_more_orders_than_can_be_listed_are_refused() -> None:
-    names = tuple("abcdefgh")
-    with pytest.raises(ValueError, match="more than 5,040 orders"):
-        Workflow(names, tuple((name,) for name in names)).orders()
-
-
 def test_some_orders_are_different_ones_that_keep_the_constraints() -> None:
     names = tuple("abcdefghijk")
     many = Workflow(names, tuple((name,) for name in names), ((3, 0),))

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.playing import episodes_of, save_untrained, untrained
 from tests.random_actor import RandomActor
 from workflow_rl import load_agent
-from workflow_rl.agents.policies.actor_critic import ActorCritic
-from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.source import make_environment
 from workflow_rl.errors import ConfigError
@@ -24,15 +22,6 @@ from workflow_rl.workflows.scoring import play_order, rules_of
 ENV = OrderedCage2("attackers", 40, "compiled")
 FREE = dataclasses.replace(ENV, obedience="penalty")
 ORDER = ENV.rules.workflow.order_named("users,op_hosts,enterprise,op_server")
-
-
-def policy(environment: OrderedCage2) -> Any:
-    """One that chooses many different actions, greedily too."""
-    spaces = environment.spaces()
-    network = ActorCritic(
-        spaces.obs_dim, spaces.distribution, (32,), "tanh", seed=1, masked=spaces.masked
-    )
-    return network.policy_parameters()
 
 
 def test_a_mask_lets_no_fix_pass_a_group_in_need() -> None:
@@ -47,10 +36,9 @@ def test_a_fix_that_breaks_the_order_costs_the_penalty_and_nothing_else() -> Non
     returns = {}
     for penalty in (0.0, 2.0):
         environment = dataclasses.replace(FREE, penalty=penalty)
-        envs, actor = environment.make_envs(3), RandomActor(environment)
-        played = [one for ended in play_episodes(envs, actor, specs) for one in ended]
-        returns[penalty] = {one.episode: one.episode_return for one in played}
-    lost = [(returns[0][n] - returns[2][n]) / 2 for n in range(4)]
+        played = episodes_of(environment.make_envs(3), RandomActor(environment), specs)
+        returns[penalty] = np.array([one.episode_return for one in played])
+    lost = (returns[0] - returns[2]) / 2
     assert lost == pytest.approx(np.round(lost))
     assert min(lost) > 0
 
@@ -66,11 +54,11 @@ def test_the_seed_of_an_episode_draws_its_order_wherever_it_is_played() -> None:
 
 def test_it_plays_on_the_bits_as_in_its_own_envs() -> None:
     environment = dataclasses.replace(ENV, order=ENV.rules.workflow.name_of(ORDER))
-    actor = policy(environment).actor(greedy=True)
+    actor = untrained(environment).actor(greedy=True)
     specs = [episode_spec(0, n, ("RedMeanderAgent",)) for n in range(3)]
     bits = Cage2("RedMeanderAgent", 40, "compiled")
     returns = [
-        sorted(one.episode_return for ended in play_episodes(envs, who, specs) for one in ended)
+        [one.episode_return for one in episodes_of(envs, who, specs)]
         for envs, who in (
             (environment.make_envs(3), actor),
             (bits.make_envs(3), environment.actor_on_observations(actor)),
@@ -81,9 +69,7 @@ def test_it_plays_on_the_bits_as_in_its_own_envs() -> None:
 
 
 def test_a_loaded_agent_is_told_an_order(tmp_path: Path) -> None:
-    about = {"env": ENV.env_id, "env_args": dict(ENV.args)}
-    save_policy(tmp_path / "agent.npz", policy(ENV), about)
-    agent = load_agent(tmp_path / "agent.npz")
+    agent = load_agent(save_untrained(tmp_path / "agent.npz", ENV))
     assert agent.act(np.zeros(52, np.uint8), order="users,op_hosts,enterprise,op_server") >= 0
     with pytest.raises(ValueError, match="'nobody' is no group"):
         agent.act(np.zeros(52, np.uint8), order="nobody")
@@ -93,14 +79,11 @@ def test_a_loaded_agent_is_told_an_order(tmp_path: Path) -> None:
 
 def test_an_agent_against_one_red_agent_is_scored_by_its_return() -> None:
     one = dataclasses.replace(ENV, red_agent="B_lineAgent")
-    actor = policy(ENV).actor(greedy=True)
+    actor = untrained(ENV).actor(greedy=True)
     envs = dataclasses.replace(one, order=one.rules.workflow.name_of(ORDER)).make_envs(2)
     specs = [episode_spec(0, n, ("B_lineAgent",), SeedStream.WORKFLOWS) for n in range(2)]
-    returns = {
-        p.episode: p.episode_return for done in play_episodes(envs, actor, specs) for p in done
-    }
-    totals = play_order(actor, one, one.rules, ORDER, 2).totals
-    assert totals.tolist() == [returns[0], returns[1]]
+    returns = [played.episode_return for played in episodes_of(envs, actor, specs)]
+    assert play_order(actor, one, one.rules, ORDER, 2).totals.tolist() == returns
 
 
 @pytest.mark.parametrize(

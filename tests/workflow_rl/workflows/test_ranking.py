@@ -29,7 +29,7 @@ def ranking_of(effect: float) -> Ranking:
     return Ranking(FIVE, orders, totals, n_decided, n_decided - 1)
 
 
-def test_a_ranking_tells_a_lead_from_luck() -> None:
+def test_a_ranking_tells_a_lead_from_luck():
     real, luck = ranking_of(1.0), ranking_of(0.0)
     assert worth(real.orders[real.ranked[0]]) == max(map(worth, real.orders))
     assert real.lead.mean - real.lead.interval_95 > 3
@@ -44,7 +44,7 @@ def test_a_ranking_tells_a_lead_from_luck() -> None:
     )
 
 
-def test_the_share_of_fixes_in_order_is_of_those_that_the_order_decided() -> None:
+def test_the_share_of_fixes_in_order_is_of_those_that_the_order_decided():
     n_decided = np.array([[4, 0, 2], [2, 0, 0]])
     n_kept = np.array([[2, 0, 1], [2, 0, 0]])
     workflow = Workflow(tuple("abc"), (("a",), ("b",), ("c",)), ((0, 1),))
@@ -75,8 +75,8 @@ def ranking_of_three(
 @pytest.mark.parametrize("n_agents", [1, 2, 5])
 @pytest.mark.parametrize("n_episodes", [LEAST_EPISODES, 20])
 def test_where_no_order_is_better_the_verdict_is_rarely_that_the_order_matters(
-    n_agents: int, n_episodes: int
-) -> None:
+    n_agents, n_episodes
+):
     random, n = np.random.default_rng(0), 200
     rankings = (ranking_of_three([0, 0, 0], (n_agents, n_episodes), random) for _ in range(n))
     n_wrong = sum(ranking.verdict.startswith("The order matters.") for ranking in rankings)
@@ -84,9 +84,7 @@ def test_where_no_order_is_better_the_verdict_is_rarely_that_the_order_matters(
 
 
 @pytest.mark.parametrize("n_episodes", [2, 5])
-def test_too_few_episodes_to_choose_in_some_and_judge_in_others_tell_nothing(
-    n_episodes: int,
-) -> None:
+def test_too_few_episodes_to_choose_in_some_and_judge_in_others_tell_nothing(n_episodes):
     ranking = ranking_of_three([0, 0, -13], (2, n_episodes), np.random.default_rng(0))
     assert "do not tell whether the order matters" in ranking.verdict
     assert "did not choose" not in ranking.verdict

@@ -13,7 +13,6 @@ from workflow_rl.environments.episode import EpisodeSpec
 @pytest.mark.parametrize("actions", ["all", "by-host"])
 def test_every_action_is_a_verb_on_its_host(actions: str) -> None:
     layout = Cage2(actions=actions).spaces().entities
-    assert layout is not None
     assert len(layout.actions) == Cage2(actions=actions).spaces().distribution.n_outputs
     assert len(np.unique(layout.places)) == len(layout.actions)
     if actions == "all":
@@ -28,7 +27,6 @@ def test_every_action_is_a_verb_on_its_host(actions: str) -> None:
 
 def test_the_belief_about_a_host_is_described_with_the_host() -> None:
     layout = Cage2(observation="belief").spaces().entities
-    assert layout is not None
     columns = layout.features[layout.features >= 0]
     assert len(np.unique(columns)) == len(columns)
     assert sorted([*columns, *layout.whole]) == list(range(layout.n_inputs))
@@ -44,7 +42,6 @@ def test_the_belief_about_a_host_is_described_with_the_host() -> None:
 
 def test_hosts_are_joined_by_their_subnets_and_by_what_leads_red_on() -> None:
     layout = Cage2().spaces().entities
-    assert layout is not None
     named = {
         name: {(HOSTS[host], HOSTS[other]) for host, other, column in edges if column < 0}
         for name, edges in layout.edges.items()

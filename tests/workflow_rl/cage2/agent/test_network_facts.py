@@ -1,10 +1,8 @@
 """What Blue sees of any network, and chooses from: alike on both simulators, and by host."""
 
 import numpy as np
-import pytest
 
 from tests.workflow_rl.cage2.agent.test_views import policy_for
-from workflow_rl.agents.policies.distributions import Choice
 from workflow_rl.cage2.agent.history_counts import AGES, N_EVENTS, N_OF_HOST
 from workflow_rl.cage2.agent.network_facts import (
     DEPTHS,
@@ -13,7 +11,7 @@ from workflow_rl.cage2.agent.network_facts import (
     facts_of,
     untold_facts,
 )
-from workflow_rl.cage2.agent.views import ActionSet, View, ViewingActor
+from workflow_rl.cage2.agent.views import ActionSet, View
 from workflow_rl.cage2.attack_graph import attack_graph
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
@@ -47,67 +45,32 @@ def test_a_policy_without_entities_sees_the_facts_of_the_network_that_it_plays()
     other = known.change_host("User1", confidentiality="High")
     environment = Cage2(observation="history", actions="by-host")
     played = environment.actor_on_observations(policy_for(environment), other)
-    assert isinstance(played, ViewingActor)
-    played.actor = watched = ByMask(environment.spaces().distribution.n_outputs)
+    played.actor = watched = Watching()
     played.act(np.zeros((1, 52), np.uint8))
     seen = watched.seen[0][: 13 * (N_BITS + N_OF_HOST)].reshape(13, -1)[:, 4:N_BITS]
     np.testing.assert_array_equal(seen, facts_of(other, attack_graph(other)))
     assert (seen != facts_of(known, attack_graph(known))).any()
 
 
-class ByMask:
-    """Chooses by chance among what the mask allows, and notes what it saw."""
+class Watching:
+    """Sleeps, and notes what it saw."""
 
     policy_version = 0
 
-    def __init__(self, n_choices: int) -> None:
-        self.n_choices = n_choices
-        self.random = np.random.default_rng(0)
-        self.seen: list[np.ndarray] = []
+    def __init__(self):
+        self.seen = []
 
-    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
-        self.random = np.random.default_rng(seed)
+    def reset(self, seed, env=0, n_acted=0):
+        pass
 
-    def act(self, obs: np.ndarray, envs: object = (0,)) -> Choice:
+    def act(self, obs, envs=(0,)):
         self.seen.append(obs[0].copy())
-        allowed = np.flatnonzero(obs[0, -self.n_choices :])
-        return self.random.choice(allowed, 1), np.zeros(1, np.float32)
-
-
-@pytest.mark.parametrize("actions", ["all", "by-host"])
-@pytest.mark.parametrize("scenario", [Scenario.scenario2(), FAMILY.draw(1)], ids=str)
-def test_csle_cyborg_shows_what_the_compiled_simulator_shows(scenario: Scenario, actions: str):
-    args = {"scenario": scenario.text, "observation": "history", "actions": actions}
-    environment = Cage2("RedMeanderAgent", simulator="compiled", **args)
-    spaces = environment.spaces()
-    envs, within = environment.make_envs(1), ByMask(spaces.distribution.n_outputs)
-    obs, rewards = envs.reset([0], [EpisodeSpec(0, "RedMeanderAgent", 5, 7)]), []
-    for _ in range(40):
-        answers = envs.step([0], within.act(obs)[0])
-        obs = answers.obs
-        rewards.append(answers.reward[0])
-
-    inside = ByMask(spaces.distribution.n_outputs)
-    actor = ViewingActor(inside, "history", actions, (), NetworkFacts([scenario]))
-    env = Cage2Env("RedMeanderAgent", 100, "cyborg", "uint8", scenario=scenario)
-    bits, _ = env.reset(seed=5)
-    actor.reset(0)
-    for step in range(40):
-        (action,), _ = actor.act(bits[None])
-        np.testing.assert_array_equal(inside.seen[step], within.seen[step])
-        bits, reward, *_ = env.step(int(action))
-        assert reward == rewards[step]
-    assert len(inside.seen[0]) == spaces.obs_dim + spaces.distribution.n_outputs
+        return np.zeros(1, np.int64), np.zeros(1, np.float32)
 
 
 def test_an_episode_of_a_family_shows_what_its_scenario_shows():
-    family = Cage2(
-        "SleepAgent",
-        simulator="compiled",
-        observation="history",
-        actions="by-host",
-        scenario=FAMILY.text,
-    )
+    view = {"observation": "history", "actions": "by-host"}
+    family = Cage2("SleepAgent", simulator="compiled", scenario=FAMILY.text, **view)
     envs = family.make_envs(3)
     rows = envs.reset(range(3), [EpisodeSpec(i, "SleepAgent", i, 0) for i in range(3)])
     per_host = N_BITS + N_OF_HOST
@@ -134,10 +97,8 @@ def test_misinform_is_the_next_decoy_where_blue_has_no_other():
         n_set_up += 1
     assert 1 <= n_set_up <= 5
     # Remove is none of Blue's actions.
-    removing = 1 + BY_HOST.index("Remove") * len(scenario.hosts)
-    assert not actions.with_masks(np.zeros((1, 0), np.uint8), [0])[0, removing:][
-        : len(scenario.hosts)
-    ].any()
+    first, n = 1 + BY_HOST.index("Remove") * len(scenario.hosts), len(scenario.hosts)
+    assert not actions.with_masks(np.zeros((1, 0), np.uint8), [0])[0, first : first + n].any()
 
 
 def test_the_past_of_a_host_and_around_it():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from workflow_rl import load_agent
-from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
+from workflow_rl.cage2.agent.scripted import make_scripted_agent
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES
@@ -27,14 +27,8 @@ def test_agents_play_in_other_scenarios() -> None:
     agent.reset(0)
     caught = np.isin(scenario.hosts, ["User0", "User1", "Web0"])
     obs = np.zeros(scenario.obs_size, np.uint8)
-    acts = [agent.act(obs, {"suspicious_hosts": caught}) for _ in range(4)]
-    monitor, first, second, third = (scenario.action_names[act] for act in acts)
-    assert (monitor, first, second, third) == (
-        "Monitor",
-        "Restore User0",
-        "Restore Web0",
-        "Monitor",
-    )
+    acts = [scenario.action_names[agent.act(obs, {"suspicious_hosts": caught})] for _ in range(4)]
+    assert acts == ["Monitor", "Restore User0", "Restore Web0", "Monitor"]
     with pytest.raises(ValueError, match="Blue cannot Restore in scenario2"):
         make_scripted_agent("react-restore", without_restore())
 
@@ -124,21 +118,10 @@ def test_an_observation_of_another_scenario_is_refused(name: str) -> None:
 
 
 def test_scripted_agents_are_agents_in_python() -> None:
-    env = Cage2Env(red_agent="B_lineAgent", max_steps=100)
     returns = {}
     for name in ("decoys", "react-restore"):
         agent = load_agent(name, env="workflow_rl/CAGE2-v0")
-        totals = []
-        for seed in range(3):
-            obs, info = env.reset(seed=seed)
-            agent.reset()
-            totals.append(0.0)
-            ended = False
-            while not ended:
-                obs, reward, terminated, truncated, info = env.step(agent.act(obs, info))
-                totals[-1] += reward
-                ended = terminated or truncated
-        returns[name] = np.mean(totals)
+        returns[name] = np.sum(rewards_of(agent, "B_lineAgent", range(3))) / 3
     assert returns["decoys"] > -80 > returns["react-restore"]
 
 
@@ -164,9 +147,9 @@ def cyborgs_own_rewards(agent_name: str, red_agent: str, seeds: range) -> list[l
     return episodes
 
 
-def rewards_on_the_env(agent_name: str, red_agent: str, seeds: range) -> list[list[float]]:
-    env, agent = Cage2Env(red_agent), make_scripted_agent(agent_name)
-    episodes = []
+def rewards_of(agent: Any, red_agent: str, seeds: range) -> list[list[float]]:
+    """Rewards of an agent on the package's env."""
+    env, episodes = Cage2Env(red_agent), []
     for seed in seeds:
         obs, info = env.reset(seed=seed)
         agent.reset(seed)
@@ -184,25 +167,4 @@ def rewards_on_the_env(agent_name: str, red_agent: str, seeds: range) -> list[li
 def test_the_agents_play_exactly_like_cyborgs_own(agent_name: str, red_agent: str) -> None:
     seeds = range(2)
     theirs = cyborgs_own_rewards(CYBORGS_AGENTS[agent_name], red_agent, seeds)
-    assert rewards_on_the_env(agent_name, red_agent, seeds) == theirs
-
-
-def test_the_observation_alone_does_not_tell_what_the_react_agents_act_on() -> None:
-    env = Cage2Env("RedMeanderAgent")
-    found = set()
-    for seed in range(10):
-        env.reset(seed=seed)
-        for _ in range(100):
-            obs, *_, info = env.step(MONITOR)
-            for host, bits in enumerate(obs.reshape(13, 4)):
-                found.add((tuple(bits[:2].tolist()), bool(info["suspicious_hosts"][host])))
-    assert {((1, 1), True), ((1, 1), False)} <= found
-    # Caught processes always show as exploits.
-    assert not any(suspicious and bits != (1, 1) for bits, suspicious in found)
-
-
-def test_every_scripted_agent_plays_an_episode() -> None:
-    for name in SCRIPTED_AGENTS:
-        (rewards,) = rewards_on_the_env(name, "RedMeanderAgent", range(1))
-        assert len(rewards) == 100
-        assert sum(rewards) < 0
+    assert rewards_of(make_scripted_agent(agent_name), red_agent, seeds) == theirs

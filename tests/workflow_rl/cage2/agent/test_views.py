@@ -6,33 +6,48 @@ import dataclasses
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
+from tests.cli import output_of
+from tests.playing import episodes_of, untrained
+from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl import TrainConfig, load_agent, train
-from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
-from workflow_rl.async_train_workflow_rl import train_async
-from workflow_rl.cage2.agent.views import ActionSet, ViewingActor
+from workflow_rl.cage2.agent.views import ActionSet
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, HOSTS, RED_AGENTS
-from workflow_rl.cage2.scoring.players import load_blue
-from workflow_rl.cage2.scoring.protocol import evaluate_blue
-from workflow_rl.collection.player import play_episodes
-from workflow_rl.environments.episode import episode_spec
+from workflow_rl.cage2.scenario.family import ScenarioFamily
+from workflow_rl.cage2.scenario.scenario import Scenario
+from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, HOSTS
+from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 from workflow_rl.environments.source import make_environment
-from workflow_rl.errors import ConfigError, UserError
+from workflow_rl.errors import ConfigError
 
+RANGES = {"networks": 3, "hosts": {"User": [3, 7], "Operational": [2, 5]}, "links": [1, 2]}
+OTHER = ScenarioFamily.from_ranges(RANGES).draw(1)
 BELIEF = Cage2("attackers", 20, "compiled", "belief", "by-host")
 
 
 def policy_for(environment: Cage2, greedy: bool = False) -> NumpyPolicy:
-    spaces = environment.spaces()
-    network = ActorCritic(spaces.obs_dim, spaces.distribution, (16,), "tanh", seed=1)
-    return NumpyPolicy(network.policy_parameters(), greedy=greedy)
+    return NumpyPolicy(untrained(environment, (16,), masked=False), greedy=greedy)
+
+
+def specs_of(count: int) -> list[EpisodeSpec]:
+    return [episode_spec(3, number, BELIEF.variants) for number in range(count)]
+
+
+def small(**env_args: Any) -> TrainConfig:
+    return TrainConfig(
+        *("async", 4),
+        env_args={"simulator": "compiled", "max_steps": 10, **env_args},
+        n_workers=1,
+        total_episodes=4,
+        episodes_per_update=4,
+        settings={"hidden_sizes": (16,)},
+    )
 
 
 def test_spaces() -> None:
@@ -53,42 +68,40 @@ def test_masks_that_belong_to_a_view_cannot_be_ignored() -> None:
         make_environment(ENV_ID, {"observation": "history"}, masks=False)
 
 
-def test_attackers_are_drawn_more_often_than_the_one_that_sleeps() -> None:
-    variants = BELIEF.variants
-    assert set(variants) == set(RED_AGENTS)
-    assert variants.count("SleepAgent") / len(variants) == 0.05
-
-
-def test_both_simulators_show_the_same() -> None:
-    specs = [episode_spec(3, number, BELIEF.variants) for number in range(6)]
-    played = []
-    for simulator in ("compiled", "cyborg"):
-        environment = Cage2("attackers", 20, simulator, "evidence", "by-host")
-        envs = environment.make_envs(3)
-        episodes = play_episodes(envs, policy_for(environment), specs)
-        played.append(sorted((t for block in episodes for t in block), key=lambda t: t.episode))
-        envs.close()
-    for ours, its in zip(*played, strict=True):
-        assert (ours.obs == its.obs).all()
-        assert (ours.action == its.action).all()
-        assert (ours.reward == its.reward).all()
+@pytest.mark.parametrize(
+    ("view", "scenario"),
+    [
+        (("evidence", "by-host"), Scenario.scenario2()),
+        (("history", "all"), Scenario.scenario2()),
+        (("history", "by-host"), Scenario.scenario2()),
+        (("history", "all"), OTHER),
+        (("history", "by-host"), OTHER),
+    ],
+    ids=str,
+)
+def test_both_simulators_show_the_same(view, scenario):
+    ours, its = (
+        Cage2("attackers", 40, simulator, *view, scenario=scenario.text)
+        for simulator in ("compiled", "cyborg")
+    )
+    # Rows of the history end with the masks.
+    actor = NumpyPolicy(untrained(ours, (16,), masked=view[0] == "history"))
+    assert_same_trajectories(
+        episodes_of(ours.make_envs(3), actor, specs_of(6)),
+        episodes_of(its.make_envs(3), actor, specs_of(6)),
+    )
 
 
 @pytest.mark.parametrize("observation", ["belief", "evidence"])
 def test_an_actor_plays_outside_as_it_does_inside(observation: str) -> None:
     """On bare envs, some of which begin while others are in the middle of an episode."""
     seeing = dataclasses.replace(BELIEF, observation=observation)
-    specs = [episode_spec(3, number, BELIEF.variants) for number in range(7)]
     bare = Cage2("attackers", 20, "compiled")
-    played = []
-    for environment, actor in (
-        (seeing, policy_for(seeing)),
-        (bare, pickle.loads(pickle.dumps(seeing.actor_on_observations(policy_for(seeing))))),
-    ):
-        # More episodes than envs: each begins where another ends.
-        episodes = play_episodes(environment.make_envs(3), actor, specs)
-        played.append(sorted((t for block in episodes for t in block), key=lambda t: t.episode))
-    for inside, outside in zip(*played, strict=True):
+    actor = pickle.loads(pickle.dumps(seeing.actor_on_observations(policy_for(seeing))))
+    # More episodes than envs: each begins where another ends.
+    all_inside = episodes_of(seeing.make_envs(3), policy_for(seeing), specs_of(7))
+    all_outside = episodes_of(bare.make_envs(3), actor, specs_of(7))
+    for inside, outside in zip(all_inside, all_outside, strict=True):
         assert taken_in_an_episode(inside.action) == outside.action.tolist()
         assert (inside.obs[:, :52] == outside.obs).all()
         assert inside.episode_return == outside.episode_return
@@ -105,73 +118,22 @@ def taken_in_an_episode(choices: np.ndarray) -> list[int]:
     return taken
 
 
-def test_envs_that_begin_and_others_that_go_on_in_one_call() -> None:
-    policy = policy_for(BELIEF, greedy=True)
-    together, alone = (
-        ViewingActor(policy, "belief", "by-host", (), BELIEF.facts) for _ in range(2)
-    )
-    obs = np.random.default_rng(0).integers(2, size=(3, 52)).astype(np.uint8)
-    for actor, env in ((together, 4), (alone, 0)):
-        actor.reset(0, env)
-        actor.act(obs[:1], [env])
-    together.reset(0, 2)
-    actions, _ = together.act(obs[1:], [4, 2])
-    assert actions[0] == alone.act(obs[1:2], [0])[0][0]
-    alone.reset(0, 0)
-    assert actions[1] == alone.act(obs[2:], [0])[0][0]
-
-
 def test_the_table_alone_needs_no_wrapping() -> None:
     policy = policy_for(Cage2())
     assert Cage2().actor_on_observations(policy) is policy
-
-
-def test_a_run_with_a_view_is_evaluated_and_loaded(tmp_path: Path) -> None:
-    env_args = {
-        **{"red_agent": "attackers", "max_steps": 20, "simulator": "compiled"},
-        **{"observation": "belief", "actions": "by-host"},
-    }
-    config = TrainConfig(
-        *("async", 8),
-        env_args=env_args,
-        n_workers=1,
-        total_episodes=16,
-        episodes_per_update=8,
-        settings={"hidden_sizes": (16,)},
-    )
-    run = train(config, tmp_path / "run")
-    blue = load_blue(run / "checkpoint.safetensors")
-    scores = evaluate_blue(blue, 2, n_workers=1, horizons=[30])
-    assert scores.cells[0].mean < 0
-    agent = load_agent(run)
-    agent.reset()
-    actions = [agent.act(np.zeros(52, np.uint8)) for _ in range(3)]
-    assert all(0 <= action < len(ACTION_NAMES) for action in actions)
 
 
 def test_the_true_state_is_for_the_compiled_simulator_alone() -> None:
     with pytest.raises(ConfigError, match="compiled"):
         make_environment(ENV_ID, {"observation": "true-state", "simulator": "cyborg"})
     environment = Cage2("attackers", 20, "compiled", "true-state", "by-host")
-    specs = [episode_spec(3, number, BELIEF.variants) for number in range(6)]
-    episodes = play_episodes(environment.make_envs(6), policy_for(environment), specs)
-    for trajectory in (t for block in episodes for t in block):
+    for trajectory in episodes_of(environment.make_envs(6), policy_for(environment), specs_of(6)):
         assert trajectory.obs.shape == (20, environment.spaces().obs_dim)
         assert trajectory.obs.max() == 1
         # Who attacks is among what it shows, and the same in every step.
         assert (trajectory.obs.min(axis=0) == 1).any()
     with pytest.raises(ConfigError, match="compiled alone"):
         environment.actor_on_observations(policy_for(environment))
-
-
-def test_an_agent_that_sees_the_true_state_is_not_evaluated(tmp_path: Path) -> None:
-    env_args = {"simulator": "compiled", "max_steps": 10, "observation": "true-state"}
-    config = TrainConfig(
-        *("async", 4), env_args=env_args, n_workers=1, total_episodes=4, episodes_per_update=4
-    )
-    run = train(config, tmp_path / "run")
-    with pytest.raises(UserError, match="which no evaluation shows"):
-        load_blue(run / "checkpoint.safetensors")
 
 
 @pytest.mark.parametrize(("actions", "n_steps"), [("by-host", 20), ("by-host-timed", 40)])
@@ -183,14 +145,10 @@ def test_an_opening_begins_every_episode(actions: str, n_steps: int) -> None:
     bare = Cage2("RedMeanderAgent", n_steps, "compiled")
     specs = [episode_spec(3, number, bare.variants) for number in range(7)]
     policy = policy_for(environment)
-    played = []
-    for envs, actor in (
-        (environment.make_envs(3), policy),
-        (bare.make_envs(3), pickle.loads(pickle.dumps(environment.actor_on_observations(policy)))),
-    ):
-        episodes = play_episodes(envs, actor, specs)
-        played.append(sorted((t for block in episodes for t in block), key=lambda t: t.episode))
-    for inside, outside in zip(*played, strict=True):
+    actor = pickle.loads(pickle.dumps(environment.actor_on_observations(policy)))
+    all_inside = episodes_of(environment.make_envs(3), policy, specs)
+    all_outside = episodes_of(bare.make_envs(3), actor, specs)
+    for inside, outside in zip(all_inside, all_outside, strict=True):
         assert [ACTION_NAMES[action] for action in outside.action[:4]] == list(opening)
         assert inside.length == environment.episode_steps == n_steps - 4
         assert (inside.obs[:, :52] == outside.obs[4:]).all()
@@ -209,30 +167,25 @@ def test_openings_that_cannot_be() -> None:
 
 
 def test_an_opening_is_kept_with_the_run(tmp_path: Path) -> None:
-    env_args = {"simulator": "compiled", "max_steps": 10, "opening": ["Sleep", "Restore User1"]}
-    config = TrainConfig(
-        *("async", 4), env_args=env_args, n_workers=1, total_episodes=4, episodes_per_update=4
-    )
-    run = train(config, tmp_path / "run")
+    opening = ["Sleep", "Restore User1"]
+    run = train(small(opening=opening), tmp_path / "run")
     again = TrainConfig.from_dict(json.loads((run / "config.json").read_text()))
-    assert again.env_args == config.env_args
+    assert again.env_args == small(opening=opening).env_args
     agent = load_agent(run)
     agent.reset()
     played = [agent.act(np.zeros(52, np.uint8)) for _ in range(2)]
-    assert [ACTION_NAMES[action] for action in played] == ["Sleep", "Restore User1"]
+    assert [ACTION_NAMES[action] for action in played] == opening
 
 
 @pytest.mark.parametrize("observation", ["belief", "evidence", "true-state"])
 def test_what_an_env_played_before_is_not_seen(observation: str) -> None:
     environment = Cage2("mixed", 12, "compiled", observation, "by-host", ("Sleep",))
     specs = [episode_spec(8, number, environment.variants) for number in range(30)]
-    played = []
-    for n_envs in (30, 3):
-        episodes = play_episodes(environment.make_envs(n_envs), policy_for(environment), specs)
-        played.append(sorted((t for block in episodes for t in block), key=lambda t: t.episode))
-    for fresh, used in zip(*played, strict=True):
-        assert (fresh.obs == used.obs).all()
-        assert (fresh.action == used.action).all()
+    fresh, used = (
+        episodes_of(environment.make_envs(n_envs), policy_for(environment), specs)
+        for n_envs in (30, 3)
+    )
+    assert_same_trajectories(fresh, used)
 
 
 def test_an_agent_that_was_not_reset_begins_an_episode() -> None:
@@ -245,14 +198,7 @@ def test_an_agent_that_was_not_reset_begins_an_episode() -> None:
 
 
 def test_an_agent_that_could_not_be_scored_is_not_trained_to_be(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    result = CliRunner().invoke(
-        train_async,
-        [
-            *("--observation", "true-state", "--simulator", "compiled"),
-            *("--final-evaluation", "2", "--run-dir", str(run)),
-        ],
-    )
-    assert result.exit_code == 2
-    assert "--observation" in result.output
-    assert not run.exists()
+    asked = ["--observation", "true-state", "--simulator", "compiled", "--final-evaluation", "2"]
+    said = output_of("train-async", *asked, "--run-dir", tmp_path / "run", code=2)
+    assert "--observation" in said
+    assert not (tmp_path / "run").exists()

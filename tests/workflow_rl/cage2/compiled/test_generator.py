@@ -15,15 +15,8 @@ from tests.workflow_rl.cage2.compiled.doors import door
 from workflow_rl.cage2.compiled import generator as functions
 from workflow_rl.cage2.compiled.generator import GENERATOR
 
-compiled_random = SimpleNamespace(
-    **{
-        name: door(getattr(functions, name))
-        for name in (
-            *("choices_index", "next_word", "randbelow", "random"),
-            *("sample", "seed", "shuffle_nibbles"),
-        )
-    }
-)
+NAMES = ("choices_index", "next_word", "randbelow", "random", "sample", "seed", "shuffle_nibbles")
+compiled_random = SimpleNamespace(**{name: door(getattr(functions, name)) for name in NAMES})
 SEEDS = st.integers(0, 2**63 - 1) | st.integers(0, 2**33) | st.integers(0, 5)
 
 
@@ -34,7 +27,6 @@ def seeded(seed: int) -> tuple[random.Random, Any]:
 
 
 @given(SEEDS)
-@settings(deadline=None, max_examples=50)
 def test_words_are_those_of_cpython(seed: int) -> None:
     cpython, generator = seeded(seed)
     # More than two rounds of the 624 words.
@@ -49,7 +41,6 @@ def test_seeds_of_one_word_and_of_two(seed: int) -> None:
 
 
 @given(SEEDS, st.lists(st.integers(1, 2**31), max_size=40) | st.lists(st.integers(1, 20)))
-@settings(deadline=None, max_examples=50)
 def test_randrange_and_choice(seed: int, sizes: list[int]) -> None:
     cpython, generator = seeded(seed)
     for n in sizes:
@@ -58,7 +49,6 @@ def test_randrange_and_choice(seed: int, sizes: list[int]) -> None:
 
 
 @given(SEEDS, st.lists(st.integers(1, 30), max_size=40))
-@settings(deadline=None, max_examples=50)
 def test_random_and_choices(seed: int, sizes: list[int]) -> None:
     cpython, generator = seeded(seed)
     for n in sizes:
@@ -67,7 +57,7 @@ def test_random_and_choices(seed: int, sizes: list[int]) -> None:
 
 
 @given(SEEDS, st.integers(0, 120), st.integers(0, 5))
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_sample_from_short_and_long_populations(seed: int, n: int, k: int) -> None:
     k = min(k, n)
     cpython, generator = seeded(seed)
@@ -87,7 +77,6 @@ def test_sample_where_cpython_changes_its_method(n: int, k: int) -> None:
 
 
 @given(SEEDS, st.integers(1, 15))
-@settings(deadline=None, max_examples=50)
 def test_shuffle(seed: int, n: int) -> None:
     cpython, generator = seeded(seed)
     expected = list(range(n))

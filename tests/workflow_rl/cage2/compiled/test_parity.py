@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
+from tests.cli import output_of
 from tests.workflow_rl.cage2.compiled.injected_faults import InjectsFaults
 from tests.workflow_rl.cage2.lock_step import BLUE_AGENTS, LockStep
-from workflow_rl.agents.policies.distributions import Categorical
-from workflow_rl.agents.ppo.agent import PPOAgent
-from workflow_rl.agents.spaces import Spaces
-from workflow_rl.cage.commands.parity import parity
+from tests.workflow_rl.cage2.scoring.evaluations import save_agent
 from workflow_rl.cage.comparison import comparisons
 from workflow_rl.cage2.agent.scripted import ScriptedAgent, ScriptedBlue, make_blue_agent
 from workflow_rl.cage2.compiled.simulator import CompiledSimulator
@@ -25,9 +21,6 @@ from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.parity import Cage2Comparison
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
-from workflow_rl.runs.checkpoint import Checkpoint, save_checkpoint
-from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.training_state import TrainingState
 
 pytestmark = pytest.mark.system
 
@@ -38,14 +31,14 @@ def lock_step() -> LockStep:
 
 
 @pytest.mark.parametrize(("seed", "blue"), list(enumerate(BLUE_AGENTS)))
-def test_episodes_and_networks_are_identical(lock_step: LockStep, seed: int, blue: str) -> None:
+def test_episodes_and_networks_are_identical(lock_step, seed, blue):
     red_agent = RED_AGENTS[seed % 3]
     difference = lock_step.play(make_blue_agent(blue), red_agent, seed)
     assert difference is None, str(difference)
 
 
 @pytest.mark.parametrize("red_agent", RED_AGENTS)
-def test_sessions_are_those_of_cyborgs_true_state(red_agent: str) -> None:
+def test_sessions_are_those_of_cyborgs_true_state(red_agent):
     """By host, PID and privilege, at every step, of an episode in which Red takes hosts."""
     env = Cage2Env(red_agent, simulator="published")
     controller = env._simulator._controller
@@ -81,9 +74,7 @@ class SetsUpDecoysAndRemoves(ScriptedBlue):
         return ACTION_NAMES.index(f"{next(memory)} Op_Host1")
 
 
-def test_decoys_with_a_pid_that_was_caught_are_stopped_and_start_again(
-    lock_step: LockStep, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_decoys_with_a_pid_that_was_caught_are_stopped_and_start_again(lock_step, monkeypatch):
     """By chance once in thousands of episodes: a decoy gets the PID of a process caught before."""
     cyborg, side = lock_step.sides()
     env, compiled = cyborg.env, side.simulator
@@ -134,9 +125,7 @@ def test_decoys_with_a_pid_that_was_caught_are_stopped_and_start_again(
         ("knows_ot_service", "OT service"),
     ],
 )
-def test_a_hidden_difference_is_found(
-    lock_step: LockStep, monkeypatch: pytest.MonkeyPatch, field: str, what: str
-) -> None:
+def test_a_hidden_difference_is_found(lock_step, monkeypatch, field, what):
     step, n_steps = CompiledSimulator.step, 0
 
     def step_with_fault(self: CompiledSimulator, action: int) -> Any:
@@ -150,7 +139,6 @@ def test_a_hidden_difference_is_found(
 
     monkeypatch.setattr(CompiledSimulator, "step", step_with_fault)
     difference = lock_step.play(make_blue_agent("sleep"), "B_lineAgent", 3)
-    assert difference is not None
     assert difference.step == 30
     assert any(what in name for name in difference.what)
 
@@ -158,25 +146,20 @@ def test_a_hidden_difference_is_found(
 # --- The command ---------------------------------------------------------------------------------
 
 
-def run(*arguments: str | int | Path) -> Result:
-    """The command, which plays in this process, where a test can change things."""
-    return CliRunner().invoke(parity, [*map(str, arguments), "--quiet", "--n-workers", "1"])
+def run(*arguments: object, code: int = 0) -> str:
+    """Return what the command says, which plays in this process, where a test can change things."""
+    return output_of("parity", *arguments, "--quiet", "--n-workers", 1, code=code)
 
 
-def test_the_command_says_how_many_episodes_do_not_differ() -> None:
+def test_the_command_says_how_many_episodes_do_not_differ():
     blues = ("--blue", "decoys", "--blue", "random")
     reds = ("--red-agent", "SleepAgent", "--red-agent", "possible-action")
-    result = run("--episodes", 3, "--network-episodes", 2, *blues, *reds, "--max-steps", 5)
-    assert result.exit_code == 0, result.output
-    assert result.output.count(": 3 episodes, networks compared in 2: no difference") == 4
-    assert "12 episodes of 5 steps from seed 0, networks compared in 8: 0 of 4 pairs" in (
-        result.output
-    )
+    said = run("--episodes", 3, "--network-episodes", 2, *blues, *reds, "--max-steps", 5)
+    assert said.count(": 3 episodes, networks compared in 2: no difference") == 4
+    assert "12 episodes of 5 steps from seed 0, networks compared in 8: 0 of 4 pairs" in said
 
 
-def test_the_command_shows_the_first_difference_of_each_pair(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_command_shows_the_first_difference_of_each_pair(monkeypatch):
     step = CompiledSimulator.step
 
     def step_with_fault(self: CompiledSimulator, action: int) -> Any:
@@ -185,16 +168,13 @@ def test_the_command_shows_the_first_difference_of_each_pair(
 
     monkeypatch.setattr(CompiledSimulator, "step", step_with_fault)
     arguments = ("--episodes", 3, "--red-agent", "SleepAgent", "--max-steps", 10)
-    result = run(*arguments, "--blue", "random", "--blue", "sleep")
-    assert result.exit_code == 1
-    assert "SleepAgent, blue random, seed 0: first difference in step 1\n" in result.output
-    assert "\n* reward  " in result.output
-    assert "\n  User4: processes  " in result.output
-    assert "blue sleep: 3 episodes, networks compared in 0: no difference" in result.output
+    said = run(*arguments, "--blue", "random", "--blue", "sleep", code=1)
+    assert "SleepAgent, blue random, seed 0: first difference in step 1\n" in said
+    assert "\n* reward  " in said
+    assert "\n  User4: processes  " in said
+    assert "blue sleep: 3 episodes, networks compared in 0: no difference" in said
     # The episodes after a difference are not played.
-    assert "\n4 episodes of 10 steps from seed 0, networks compared in 0: 1 of 2 pairs" in (
-        result.output
-    )
+    assert "\n4 episodes of 10 steps from seed 0, networks compared in 0: 1 of 2 pairs" in said
 
 
 def comparison_of(agents: dict[str, Any], reds: Sequence[str], max_steps: int) -> Cage2Comparison:
@@ -202,7 +182,7 @@ def comparison_of(agents: dict[str, Any], reds: Sequence[str], max_steps: int) -
     return Cage2Comparison("cyborg", max_steps, Scenario.scenario2(), agents, reds_by_name)
 
 
-def test_shares_hold_every_episode_once() -> None:
+def test_shares_hold_every_episode_once():
     agents = {blue: make_blue_agent(blue) for blue in ("sleep", "random")}
     shares = [*comparison_of(agents, RED_AGENTS, 100).shares(range(7, 237), 60)]
     for pair in itertools.product(agents, RED_AGENTS):
@@ -213,7 +193,7 @@ def test_shares_hold_every_episode_once() -> None:
     assert max(len(share.episodes) for share in shares) == 50
 
 
-def test_differences_in_other_processes_are_reported() -> None:
+def test_differences_in_other_processes_are_reported():
     faulty = InjectsFaults("faulty", Scenario.scenario2())
     challenge = comparison_of({"faulty": faulty}, ["SleepAgent"], 3)
     (share,) = challenge.shares(range(49, 53), 4)
@@ -226,19 +206,14 @@ def test_differences_in_other_processes_are_reported() -> None:
     assert lines[3] == "the networks after that step (* differs)"
 
 
-def test_a_trained_agent_plays_as_well(tmp_path: Path) -> None:
-    config = TrainConfig("async", n_envs=2)
-    agent = PPOAgent(config.settings, Spaces(52, Categorical(len(ACTION_NAMES))), seed=3)
-    checkpoint = Checkpoint(config.to_dict(), agent.state_dict(), TrainingState())
+def test_a_trained_agent_plays_as_well(tmp_path):
     path = tmp_path / "checkpoint.safetensors"
-    save_checkpoint(path, checkpoint)
+    save_agent(path)
     options = ("--episodes", 1, "--max-steps", 30, "--network-episodes", 1)
-    result = run("--checkpoint", tmp_path, "--red-agent", "B_lineAgent", *options)
-    assert result.exit_code == 0, result.output
-    assert "0 of 8 pairs of agents differ" in result.output
+    said = run("--checkpoint", tmp_path, "--red-agent", "B_lineAgent", *options)
+    assert "0 of 8 pairs of agents differ" in said
     alone = run("--blue", "checkpoint", "--checkpoint", path, *options)
-    assert alone.exit_code == 0, alone.output
-    assert alone.output.count("blue checkpoint: 1 episodes") == 6
+    assert alone.count("blue checkpoint: 1 episodes") == 6
 
 
 @pytest.mark.parametrize(
@@ -249,7 +224,5 @@ def test_a_trained_agent_plays_as_well(tmp_path: Path) -> None:
         (("--red-checkpoint", "none"), "there is no such folder or policy file"),
     ],
 )
-def test_a_checkpoint_has_to_be_there(given: tuple[str, ...], message: str) -> None:
-    result = run(*given, "--episodes", 1)
-    assert result.exit_code == 2
-    assert message in result.output
+def test_a_checkpoint_has_to_be_there(given, message):
+    assert message in run(*given, "--episodes", 1, code=2)

@@ -72,14 +72,8 @@ def explored() -> Any:
     sessions=st.integers(0, 2**N_HOSTS - 1),
 )
 def test_something_is_seen_or_nothing_is(
-    host: int,
-    kind: int,
-    when_scanned: int,
-    decoys: int,
-    is_new_decoy: bool,
-    is_scanned: bool,
-    sessions: int,
-) -> None:
+    host, kind, when_scanned, decoys, is_new_decoy, is_scanned, sessions
+):
     """All that an action can come to, and look like, has probability 1."""
     h = new()
     h["sessions"] = sessions
@@ -92,7 +86,7 @@ def test_something_is_seen_or_nothing_is(
     assert odds.sum() == pytest.approx(1)
 
 
-def test_remove_ends_what_monitoring_caught_of_a_user() -> None:
+def test_remove_ends_what_monitoring_caught_of_a_user():
     for outcome, remains in ((SHELL, False), (UNSEEN_SHELL, True), (SSH_SESSION, True)):
         h = new()
         after_red(h, TABLES, DISCOVER_SERVICES, USER2, DONE, 0)
@@ -108,7 +102,7 @@ def test_remove_ends_what_monitoring_caught_of_a_user() -> None:
     assert not (h["is_owned"] | h["sessions"] | h["has_malware"]) >> USER2 & 1
 
 
-def test_a_second_session_that_cannot_be_removed_stays() -> None:
+def test_a_second_session_that_cannot_be_removed_stays():
     h = new()
     after_red(h, TABLES, EXPLOIT, USER2, SHELL, 0)
     after_red(h, TABLES, EXPLOIT, USER2, SSH_SESSION, 0)
@@ -117,13 +111,15 @@ def test_a_second_session_that_cannot_be_removed_stays() -> None:
     assert h["sessions"] >> USER2 & 1
 
 
-def test_escalating_shows_red_the_next_host() -> None:
+def test_escalating_shows_red_the_next_host():
     h = explored()
     assert h["is_owned"] == 1 << USER2
     assert h["known_addresses"] >> ENTERPRISE1 & 1
+    # Nothing of the last step remains: equal accounts that came about otherwise are equal.
+    assert h["meander_last_host"] == h["meander_last_address"] == NONE
 
 
-def test_hypotheses_are_compared_by_what_they_say() -> None:
+def test_hypotheses_are_compared_by_what_they_say():
     assert is_same(explored(), explored())
     for name in (HYPOTHESIS.names or ())[1:]:
         if name in ("red_kind", "red_target", "error") or name.startswith("meander_last"):
@@ -136,7 +132,7 @@ def test_hypotheses_are_compared_by_what_they_say() -> None:
         assert not is_same(explored(), other), name
 
 
-def test_b_line_chooses_its_first_host_in_user_once() -> None:
+def test_b_line_chooses_its_first_host_in_user_once():
     h = new(B_LINE)
     kind, targets = reds_options(h, TABLES)
     assert kind == DISCOVER_SYSTEMS
@@ -147,9 +143,3 @@ def test_b_line_chooses_its_first_host_in_user_once() -> None:
     assert names == ["User1", "User2", "User3", "User4"]
     after_red(h, TABLES, kind, USER2, DONE, 0)
     assert reds_options(h, TABLES) == (EXPLOIT, 1 << USER2)
-
-
-def test_what_red_has_learned_is_not_asked_again() -> None:
-    """Equal accounts that came about otherwise are equal: nothing of the last step remains."""
-    h = explored()
-    assert h["meander_last_host"] == h["meander_last_address"] == NONE

@@ -13,7 +13,6 @@ from workflow_rl.cage2.agent.scripted import MixedAgent, make_blue_agent
 from workflow_rl.cage2.compiled import red_simulator
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.compiled.red_steps import OUTSIDE
-from workflow_rl.cage2.compiled.simulator import CompiledSimulator
 from workflow_rl.cage2.compiled.state import MAX_PORTS
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_ACTION_NAMES, RED_OBS_SIZE
@@ -22,7 +21,7 @@ BLUES = ("sleep", "mixed-decoys", "all-kinds")
 
 
 @pytest.mark.parametrize(("seed", "red"), list(enumerate(DRAWN_REDS)))
-def test_what_both_sides_see_is_cyborgs(seed: int, red: str) -> None:
+def test_what_both_sides_see_is_cyborgs(seed, red):
     lock_step = LockStep(networks=True)
     for number, blue in enumerate(BLUES):
         difference = lock_step.play(make_blue_agent(blue), DRAWN_REDS[red], 10 * seed + number)
@@ -36,9 +35,7 @@ def test_what_both_sides_see_is_cyborgs(seed: int, red: str) -> None:
         ("red_row", ("step_reds", None)),
     ],
 )
-def test_a_difference_in_what_red_sees_is_found(
-    monkeypatch: pytest.MonkeyPatch, what: str, fault: tuple[str, Any]
-) -> None:
+def test_a_difference_in_what_red_sees_is_found(monkeypatch, what, fault):
     name, stand_in = fault
     step = red_simulator.step_reds
 
@@ -50,11 +47,10 @@ def test_a_difference_in_what_red_sees_is_found(
     monkeypatch.setattr(red_simulator, name, stand_in or step_with_fault)
     red = DRAWN_REDS["possible-action"]
     difference = LockStep().play(make_blue_agent("sleep"), red, 0)
-    assert difference is not None
     assert set(difference.what) == {what}
 
 
-def test_both_actions_at_once_play_as_one_after_the_other() -> None:
+def test_both_actions_at_once_play_as_one_after_the_other():
     """`play_both`, which red envs use, beside the attackers that lock-steps ask."""
     n, steps = 30, 100
     draws = np.random.default_rng(0)
@@ -83,20 +79,14 @@ def test_both_actions_at_once_play_as_one_after_the_other() -> None:
     assert simulator.rewards.min() < -2
 
 
-def test_a_refused_action_is_told_as_cyborg_tells_it() -> None:
+def test_a_refused_action_is_told_as_cyborg_tells_it():
     simulator = RedSimulator(1)
     simulator.reset(0, OUTSIDE)
     simulator.play_both(np.array([0]), np.array([43]), np.ones(1, np.bool_))
     assert simulator.facts[0, 1:4].tolist() == [-1, -1, 0]
 
 
-def test_an_own_red_agents_number_is_of_red_simulators_alone() -> None:
-    simulator = CompiledSimulator().batch
-    with pytest.raises(ValueError, match="red_agents: 3 is not from 0 to 2"):
-        simulator.reset(0, OUTSIDE)
-
-
-def test_a_red_that_scans_many_decoys_again_and_again() -> None:
+def test_a_red_that_scans_many_decoys_again_and_again():
     """More ports are in use than the record of the simulator's own red agents has room for."""
 
     targets = ("User3", "User4", "Enterprise0")

@@ -97,17 +97,15 @@ def after(red_agent: str, *actions: str) -> Any:
     return simulator
 
 
-def bits(simulator: Any, host: str) -> list[int]:
-    obs, _ = simulator.step(ACTION["Sleep"])
+def bits(simulator: Any, host: str, action: str = "Sleep") -> list[int]:
+    obs, _ = simulator.step(ACTION[action])
     first = 4 * SCENARIO.hosts.index(host)
     return obs[first : first + 4].tolist()
 
 
 def test_blue_takes_its_own_decoy_for_a_scan() -> None:
     simulator = after("SleepAgent")
-    obs, _ = simulator.step(ACTION["Misinform Op_Host1"])
-    first = 4 * SCENARIO.hosts.index("Op_Host1")
-    assert obs[first : first + 4].tolist() == [1, 0, 0, 0]
+    assert bits(simulator, "Op_Host1", "Misinform Op_Host1") == [1, 0, 0, 0]
     assert bits(simulator, "Op_Host1") == [0, 0, 0, 0]
 
 

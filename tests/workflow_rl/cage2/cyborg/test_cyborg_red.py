@@ -84,6 +84,11 @@ class NoAction(B_lineAgent):
         return "Sleep"
 
 
+def shown(env: Cage2Env, n_steps: int) -> list[Any]:
+    """The observations of steps in which Blue sleeps."""
+    return [env.step(0)[0].tolist() for _ in range(n_steps)]
+
+
 def trace(env: Cage2Env, seed: int, steps: int) -> list[Any]:
     """What an episode shows, up to an error of CybORG's."""
     actions = np.random.default_rng(seed).integers(len(ACTION_NAMES), size=steps)
@@ -106,8 +111,8 @@ def test_an_own_red_agent_plays_as_with_csle_cyborg_as_published(red_agent: type
     for seed in range(6):
         assert trace(ours, seed, 60) == trace(stock, seed, 60)
         agents = [[*env._simulator._red_agents.values()] for env in (ours, stock)]  # type: ignore[attr-defined]
-        shown = [getattr(agent, "seen", None) for (agent,) in agents]
-        assert shown[0] == shown[1]
+        seen = [getattr(agent, "seen", None) for (agent,) in agents]
+        assert seen[0] == seen[1]
     assert random.getstate() == before
     assert ours.describe(truth=True)["red_agent"] == f"{__name__}:{red_agent.__name__}"
 
@@ -128,10 +133,10 @@ def test_copies_and_snapshots_go_on_alike() -> None:
     for _ in range(20):
         env.step(0)
     snapshot, twin = env.save_state(), copy.deepcopy(env)
-    first = [env.step(0)[0].tolist() for _ in range(30)]
-    assert [twin.step(0)[0].tolist() for _ in range(30)] == first
+    first = shown(env, 30)
+    assert shown(twin, 30) == first
     env.load_state(snapshot)
-    assert [env.step(0)[0].tolist() for _ in range(30)] == first
+    assert shown(env, 30) == first
 
 
 def test_what_is_no_action_of_csle_cyborg_is_refused() -> None:
@@ -191,9 +196,7 @@ def test_an_option_names_any_red_agent() -> None:
             chosen.reset(seed=1, options={"red_agent": asked}) for chosen in (env, alone)
         )
         assert first[1]["red_agent"] == second[1]["red_agent"]
-        assert [env.step(0)[0].tolist() for _ in range(20)] == [
-            alone.step(0)[0].tolist() for _ in range(20)
-        ]
+        assert shown(env, 20) == shown(alone, 20)
     with pytest.raises(ValueError, match="red_agent: 'Nobody' is no red agent"):
         env.reset(options={"red_agent": "Nobody"})
 

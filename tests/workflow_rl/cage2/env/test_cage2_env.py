@@ -11,7 +11,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
 
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import (
@@ -44,13 +43,7 @@ def random_actions(seed: int, n: int = 40) -> list[int]:
     return np.random.default_rng(seed).integers(len(ACTION_NAMES), size=n).tolist()
 
 
-@pytest.mark.filterwarnings("ignore:.*render modes.*")
-@pytest.mark.parametrize("simulator", ["cyborg", "published"])
-def test_the_env_keeps_gymnasiums_contract(simulator: str) -> None:
-    check_env(Cage2Env("RedMeanderAgent", max_steps=30, simulator=simulator))
-
-
-@pytest.mark.parametrize("max_steps", [30, 50, 100])
+@pytest.mark.parametrize("max_steps", [30, 100])
 def test_an_episode_is_truncated_after_max_steps_and_never_terminates(max_steps: int) -> None:
     env = Cage2Env(max_steps=max_steps)
     trace = play(env, seed=1, actions=[0] * max_steps)
@@ -59,18 +52,6 @@ def test_an_episode_is_truncated_after_max_steps_and_never_terminates(max_steps:
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(0)
     assert play(env, seed=1, actions=[0] * max_steps) == trace
-
-
-@pytest.mark.parametrize("simulator", ["cyborg", "published"])
-@pytest.mark.parametrize("red_agent", ["B_lineAgent", "RedMeanderAgent"])
-def test_the_seed_determines_the_episode(simulator: str, red_agent: str) -> None:
-    actions = random_actions(0)
-    env, other = (Cage2Env(red_agent, simulator=simulator) for _ in range(2))
-    trace = play(env, 7, actions)
-    play(other, 1, actions[:13])
-    assert play(other, 7, actions) == trace
-    assert play(env, 7, actions) == trace
-    assert play(env, 8, actions) != trace
 
 
 def test_resets_without_a_seed_go_on_from_the_last_one_given() -> None:
@@ -103,6 +84,7 @@ def test_interleaved_envs_equal_separate_ones(simulators: tuple[str, str]) -> No
         for trace, env, action in zip(interleaved, envs, pair, strict=True):
             trace.append(plain(*env.step(action)))
     assert interleaved == separate
+    assert play(envs[0], 8, actions[0]) != separate[0]
 
 
 @pytest.mark.parametrize("simulator", ["cyborg", "published"])
@@ -221,9 +203,7 @@ def test_restoring_costs_one_and_user0_is_worth_nothing() -> None:
     assert [env.step(action)[1] for action in (0, 132, 1, 144)] == [0.0, -1.0, 0.0, -1.0]
 
 
-def test_importing_and_playing_loads_neither_torch_nor_stable_baselines3(tmp_path: Path) -> None:
-    (tmp_path / "stable_baselines3.py").write_text("PPO = 'the real one'\n")
-    program = """
+SB3_IS_NOT_LOADED = """
 import sys
 import workflow_rl.cage2
 import csle_cyborg.agents  # As a user's red agent does.
@@ -237,13 +217,7 @@ assert not {"torch", "stable_baselines3"} & set(sys.modules), "loaded too much"
 import stable_baselines3
 assert stable_baselines3.PPO == "the real one"
 """
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=120)
-
-
-def test_a_stable_baselines3_imported_before_stays(tmp_path: Path) -> None:
-    (tmp_path / "stable_baselines3.py").write_text("PPO = 'the real one'\n")
-    program = """
+SB3_STAYS = """
 import sys, stable_baselines3
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 Cage2Env(simulator="published")
@@ -251,6 +225,11 @@ assert sys.modules["stable_baselines3"] is stable_baselines3
 import csle_cyborg.agents.simple_agents.blue_load_agent as blue_load_agent
 assert blue_load_agent.PPO == "the real one"
 """
+
+
+@pytest.mark.parametrize("program", [SB3_IS_NOT_LOADED, SB3_STAYS], ids=["not loaded", "stays"])
+def test_stable_baselines3_is_the_users(program: str, tmp_path: Path) -> None:
+    (tmp_path / "stable_baselines3.py").write_text("PPO = 'the real one'\n")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=120)
 

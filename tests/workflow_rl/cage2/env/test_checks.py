@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from typing import Any
 
@@ -75,15 +76,8 @@ def test_vector_envs_refuse_what_is_wrong_before_anything_happens(describe_steps
     envs.describe_steps = describe_steps
     twin = copy.deepcopy(envs)
     # One for each of two is no mistake here, but these are of one.
-    wrong_seeds: list[Any] = list(WRONG_SEEDS)
-    for seed in [
-        *wrong_seeds,
-        2**63 - 1,
-        *([0, one] for one in wrong_seeds),
-        [1],
-        [1, 2, 3],
-        [[1]],
-    ]:
+    of_one: list[Any] = [[0, seed] for seed in WRONG_SEEDS]
+    for seed in (*WRONG_SEEDS, 2**63 - 1, *of_one, [1], [1, 2, 3], [[1]]):
         with pytest.raises(ValueError, match="seed"):
             envs.reset(seed=seed)
     for actions in (
@@ -110,9 +104,8 @@ def test_seeds_may_be_of_any_whole_kind() -> None:
     for seeds in (np.array([3, 4]), [3, np.int64(4)], (3, 4), 3, np.int32(3), np.uint64(3)):
         envs = CompiledVectorEnv(2, max_steps=3)
         envs.reset(seed=seeds)  # type: ignore[arg-type]
-        reference = SyncVectorEnv(
-            [lambda: Cage2Env(max_steps=3, simulator="compiled") for _ in range(2)]
-        )
+        single_env = functools.partial(Cage2Env, max_steps=3, simulator="compiled")
+        reference = SyncVectorEnv([single_env] * 2)
         reference.reset(seed=[3, 4])
         for _ in range(9):
             steps = [one.step(np.zeros(2, np.int64)) for one in (envs, reference)]
@@ -177,9 +170,8 @@ def test_infos_have_one_shape_and_kind_after_every_call(simulator: str) -> None:
     for seed in range(4):
         infos = [env.reset(seed=seed)[1], *(env.step(9 * i)[4] for i in range(15))]
         for info in infos:
-            kinds.add(
-                tuple((name, type(v), np.shape(v), np.asarray(v).dtype) for name, v in info.items())
-            )
+            arrays = {name: np.asarray(value) for name, value in info.items()}
+            kinds.add(str([(n, type(info[n]), a.shape, a.dtype) for n, a in arrays.items()]))
     assert len(kinds) == 1
 
 
@@ -206,7 +198,6 @@ def test_a_mixtures_episodes_draw_their_red_agent_by_their_seed(mixture: str) ->
 @pytest.mark.parametrize("simulator", ["compiled", "cyborg"])
 def test_gymnasium_finds_the_length_of_an_episode(simulator: str) -> None:
     env = gymnasium.make(ENV_ID, simulator=simulator)
-    assert env.spec is not None
     assert env.spec.max_episode_steps == 100
     assert gymnasium.make(ENV_ID, simulator=simulator, max_steps=7).spec.max_episode_steps == 7  # type: ignore[union-attr]
     timed = TimeAwareObservation(gymnasium.make(ENV_ID, simulator=simulator, max_steps=4))

@@ -1,16 +1,11 @@
 """Envs in which Red's policy acts: the environment of `--env workflow_rl/CAGE2-red-v0`."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import cloudpickle
 import gymnasium
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
+from tests.cli import output_of
 from workflow_rl import TrainConfig, evaluate, load_agent, train
 from workflow_rl.cage2 import Cage2RedEnv
 from workflow_rl.cage2.agent.scripted import scripted_blue
@@ -22,13 +17,9 @@ from workflow_rl.cage2.red.user_reds import red_policy
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ENV_ID, RED_ENV_ID
 from workflow_rl.collection.player import play_episode
-from workflow_rl.commands.main import main
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.source import make_environment
 from workflow_rl.errors import ConfigError
-
-SHORT: dict[str, Any] = {"env": RED_ENV_ID, "env_args": {"blue_agent": "react-restore"}}
-
 
 SPEC = EpisodeSpec(0, "", 5, 5)
 OFFICE = (
@@ -47,9 +38,7 @@ OFFICE = (
         ("sleep", True, Scenario.scenario1b()),
     ],
 )
-def test_they_play_what_as_many_single_envs_play(
-    blue_agent: str, is_scripted: bool, scenario: Scenario
-) -> None:
+def test_they_play_what_as_many_single_envs_play(blue_agent, is_scripted, scenario):
     n, steps, draws = 3, 25, np.random.default_rng(0)
     args = {"blue_agent": blue_agent, "max_steps": steps, "scenario": scenario}
     environment, size = make_environment(RED_ENV_ID, args), scenario.red_obs_size
@@ -73,9 +62,7 @@ def test_they_play_what_as_many_single_envs_play(
 
 
 @pytest.mark.parametrize("name", Cage2Guest.released)
-def test_a_released_name_means_the_released_file(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_released_name_means_the_released_file(name, tmp_path, monkeypatch):
     (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path)
     environment = Cage2Red(name, named_by_file=True)
@@ -87,10 +74,10 @@ def test_a_released_name_means_the_released_file(
         assert environment.opponents
 
 
-def test_an_attacker_is_trained_evaluated_and_loaded(tmp_path: Path) -> None:
-    config = TrainConfig(
-        "async", **SHORT, total_episodes=8, episodes_per_update=4, n_envs=4, n_workers=1
-    )
+def test_an_attacker_is_trained_evaluated_and_loaded(tmp_path):
+    counts = {"total_episodes": 8, "episodes_per_update": 4, "n_envs": 4, "n_workers": 1}
+    args = {"blue_agent": "react-restore"}
+    config = TrainConfig("async", env=RED_ENV_ID, env_args=args, **counts)
     train(config, tmp_path / "red")
     assert evaluate(tmp_path / "red", episodes=4, n_workers=1).mean >= 0
     agent = load_agent(tmp_path / "red")
@@ -102,13 +89,11 @@ def test_an_attacker_is_trained_evaluated_and_loaded(tmp_path: Path) -> None:
         obs, *_, info = env.step(action)
 
 
-def test_an_attacker_learns_in_a_scenario_and_plays_there_alone(tmp_path: Path) -> None:
+def test_an_attacker_learns_in_a_scenario_and_plays_there_alone(tmp_path):
     """What Red gets is what Blue loses to it."""
     args = {"blue_agent": "decoys", "max_steps": 10, "scenario": OFFICE}
-    config = TrainConfig(
-        "sync", env=RED_ENV_ID, env_args=args, total_episodes=4, episodes_per_update=4,
-        n_envs=4, n_workers=1,
-    )  # fmt: skip
+    counts = {"total_episodes": 4, "episodes_per_update": 4, "n_envs": 4, "n_workers": 1}
+    config = TrainConfig("sync", env=RED_ENV_ID, env_args=args, **counts)
     train(config, red := tmp_path / "red")
     policy = red_policy(str(red), greedy=False, scenario=OFFICE)
     gained = play_episode(make_environment(RED_ENV_ID, args).make_envs(1), policy, SPEC)
@@ -123,12 +108,11 @@ def test_an_attacker_learns_in_a_scenario_and_plays_there_alone(tmp_path: Path) 
         make_environment(ENV_ID, {"red_agent": str(of_cage1)}).check()
 
 
-def test_an_agent_that_is_not_there_is_named() -> None:
+def test_an_agent_that_is_not_there_is_named():
     environment = make_environment(RED_ENV_ID, {"blue_agent": "nobody"})
     with pytest.raises(ConfigError, match="nor a released agent of this name"):
         environment.check()
-    asked = ["train-async", "--env", RED_ENV_ID, "--blue-agent", "nobody", "--total-episodes", "1"]
-    result = CliRunner().invoke(main, asked)
-    assert result.exit_code == 2
-    assert "--blue-agent" in result.output
-    assert "nor a released agent of this name" in result.output
+    asked = ["--env", RED_ENV_ID, "--blue-agent", "nobody", "--total-episodes", 1]
+    said = output_of("train-async", *asked, code=2)
+    assert "--blue-agent" in said
+    assert "nor a released agent of this name" in said

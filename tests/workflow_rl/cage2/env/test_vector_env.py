@@ -26,6 +26,14 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 N_ENVS = len(RED_AGENTS)
 
 
+def sync_envs(mode: AutoresetMode, max_steps: int, simulator: str = "compiled") -> SyncVectorEnv:
+    """Single envs, one for each red agent."""
+    return SyncVectorEnv(
+        [lambda name=name: Cage2Env(name, max_steps, simulator) for name in RED_AGENTS],
+        autoreset_mode=mode,
+    )
+
+
 def assert_same(one: Any, other: Any) -> None:
     assert type(one) is type(other)
     if isinstance(one, dict):
@@ -43,13 +51,7 @@ def assert_same(one: Any, other: Any) -> None:
 @pytest.mark.parametrize("simulator", ["cyborg", "compiled"])
 def test_the_vector_env_is_n_single_envs(mode: AutoresetMode, simulator: str) -> None:
     """Across the ends of episodes, with the seeds that the single envs draw for further ones."""
-    single = SyncVectorEnv(
-        [
-            lambda name=name: Cage2Env(name, max_steps=20, simulator=simulator)
-            for name in RED_AGENTS
-        ],
-        autoreset_mode=mode,
-    )
+    single = sync_envs(mode, 20, simulator)
     compiled = CompiledVectorEnv(N_ENVS, RED_AGENTS, 20, mode)
     assert compiled.observation_space == single.observation_space
     assert compiled.action_space == single.action_space
@@ -78,20 +80,6 @@ def test_disabled_autoreset_resets_by_mask() -> None:
         envs.step(np.zeros(2, np.int64))
     envs.reset(options={"reset_mask": np.array([False, True])})
     envs.step(np.zeros(2, np.int64))
-
-
-def test_results_are_not_overwritten() -> None:
-    envs = CompiledVectorEnv(2)
-    envs.reset(seed=0)
-    shown = [envs.step(np.zeros(2, np.int64)) for _ in range(12)]
-    assert len({obs.tobytes() for obs, *_ in shown}) > 1
-
-
-def sync_envs(mode: AutoresetMode, max_steps: int) -> SyncVectorEnv:
-    return SyncVectorEnv(
-        [lambda name=name: Cage2Env(name, max_steps, simulator="compiled") for name in RED_AGENTS],
-        autoreset_mode=mode,
-    )
 
 
 def test_disabled_autoreset_is_that_of_single_envs() -> None:
@@ -175,48 +163,9 @@ def test_steps_are_described_unless_not_wanted() -> None:
     envs.reset(seed=0)
     *_, infos = envs.step(np.zeros(2, np.int64))
     assert set(infos) == keys | {f"_{key}" for key in keys}
-    *_, of_single = single_env_step()
-    assert set(of_single) == keys
+    single = Cage2Env(simulator="cyborg")
+    single.reset(seed=0)
+    assert set(single.step(0)[4]) == keys
     silent = CompiledVectorEnv(2, describe_steps=False)
     assert silent.reset(seed=0)[1] == {}
     assert silent.step(np.zeros(2, np.int64))[4] == {}
-
-
-def single_env_step() -> Any:
-    env = Cage2Env(simulator="cyborg")
-    env.reset(seed=0)
-    return env.step(0)
-
-
-def test_a_loop_written_for_any_vector_env() -> None:
-    """As CleanRL's ppo.py collects: rollouts of a fixed length that cut episodes anywhere."""
-    n_envs, n_steps, n_rollouts, max_steps = 64, 32, 4, 30
-    envs = gymnasium.make_vec("workflow_rl/CAGE2-v0", num_envs=n_envs, max_steps=max_steps)
-    envs = RecordEpisodeStatistics(envs, buffer_length=10_000)
-    assert isinstance(envs.single_action_space, gymnasium.spaces.Discrete)
-    random = np.random.default_rng(1)
-    rewards, dones = np.zeros((2, n_rollouts * n_steps, n_envs))
-    finished: list[tuple[int, int, float, int]] = []
-    obs, _ = envs.reset(seed=1)
-    for step in range(n_rollouts * n_steps):
-        assert obs.shape == (n_envs, *envs.single_observation_space.shape)
-        actions = random.integers(envs.single_action_space.n, size=n_envs)
-        obs, rewards[step], terminated, truncated, infos = envs.step(actions)
-        dones[step] = terminated | truncated
-        for env in np.flatnonzero(infos.get("_episode", ())).tolist():
-            episode = infos["episode"]
-            finished.append((step, env, episode["r"][env], episode["l"][env]))
-    # An episode and the step that resets after it take 31.
-    ends = range(max_steps - 1, n_rollouts * n_steps, max_steps + 1)
-    assert [(step, env) for step, env, *_ in finished] == [
-        (step, env) for step in ends for env in range(n_envs)
-    ]
-    assert dones.sum() == len(finished)
-    for step, env, episode_return, length in finished:
-        assert length == max_steps
-        played = rewards[step - max_steps + 1 : step + 1, env]
-        assert episode_return == pytest.approx(played.sum())
-        if step + 1 < len(rewards):
-            assert rewards[step + 1, env] == 0
-    assert len({episode_return for *_, episode_return, _ in finished}) > 10
-    envs.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,8 +21,6 @@ from workflow_rl.cage2.scoring.players import load_blue
 from workflow_rl.collection.player import play_episode
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.errors import ConfigError
-from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.loop import train_policy
 
 RED, STEPS = "RedMeanderAgent", 60
 FAMILY = scenario_text(ANY_NETWORK["env_args"]["scenario"])
@@ -35,7 +31,6 @@ def taught(teacher: str, **args: Any) -> Trajectory:
     """Return an episode that a teacher plays, with the rows of an ordinary environment."""
     environment = Cage2(RED, STEPS, "compiled", **args)
     make_envs = Cage2Guest().teaching(teacher, environment)
-    assert make_envs is not None
     actor = Advised(environment.spaces())
     trajectory = actor.without(play_episode(make_envs(3), actor, SPEC))
     envs = environment.make_envs(1)
@@ -52,14 +47,14 @@ def evaluated(agent: str, scenario: Scenario | None = None) -> Trajectory:
 
 
 @pytest.mark.parametrize("teacher", ["react-restore", "react-remove", "random"])
-def test_a_scripted_agent_teaches_what_it_does(teacher: str) -> None:
+def test_a_scripted_agent_teaches_what_it_does(teacher):
     played = evaluated(teacher)
     assert np.array_equal(taught(teacher).action, played.action)
     assert np.array_equal(taught(teacher, observation="belief").reward, played.reward)
 
 
 @pytest.mark.parametrize("teacher", ["react-restore", "decoys"])
-def test_a_scripted_agent_teaches_in_other_scenarios(teacher: str) -> None:
+def test_a_scripted_agent_teaches_in_other_scenarios(teacher):
     larger = Scenario.scenario2().add_host("Web0", "Gateway", "Enterprise", "High")
     played = evaluated(teacher, larger)
     trajectory = taught(teacher, scenario=larger.text)
@@ -68,7 +63,7 @@ def test_a_scripted_agent_teaches_in_other_scenarios(teacher: str) -> None:
     assert np.array_equal(trajectory.reward, played.reward)
 
 
-def test_the_champion_teaches_what_it_does_to_policies_of_other_views() -> None:
+def test_the_champion_teaches_what_it_does_to_policies_of_other_views():
     played = evaluated("champion")
     assert np.array_equal(taught("champion").action, played.action)
     set_apart = {"actions": "by-host-timed", "opening": ("DecoyFemitter User2",)}
@@ -84,9 +79,7 @@ def test_the_champion_teaches_what_it_does_to_policies_of_other_views() -> None:
     ("teacher", "view"),
     [("champion1b", {}), ("any-network", {}), ("any-network", {"observation": "history"})],
 )
-def test_agents_of_other_scenarios_teach_where_they_can_play(
-    teacher: str, view: dict[str, str]
-) -> None:
+def test_agents_of_other_scenarios_teach_where_they_can_play(teacher, view):
     scenario1b = Scenario.from_checked(scenario_text("scenario1b"))
     played = evaluated(teacher, scenario1b)
     assert np.array_equal(taught(teacher, scenario="scenario1b", **view).reward, played.reward)
@@ -100,13 +93,13 @@ def test_agents_of_other_scenarios_teach_where_they_can_play(
         ("decoys", FAMILY, "decoys plays one scenario, and any-network"),
     ],
 )
-def test_who_cannot_play_there_says_why(teacher: str, scenario: str, why: str) -> None:
+def test_who_cannot_play_there_says_why(teacher, scenario, why):
     with pytest.raises(ConfigError, match=why):
         Cage2Guest().teaching(teacher, Cage2(RED, STEPS, "compiled", scenario=scenario))
 
 
 @pytest.mark.parametrize("observation", ["table", "history"])
-def test_what_the_policy_cannot_choose_is_to_sleep(observation: str) -> None:
+def test_what_the_policy_cannot_choose_is_to_sleep(observation):
     view = {"observation": observation, "actions": "by-host"}
     lesson = taught("react-restore", **view)
     choices = ActionSet("by-host", Cage2(**view).facts)
@@ -119,28 +112,3 @@ def test_what_the_policy_cannot_choose_is_to_sleep(observation: str) -> None:
     if choices.has_masks:
         masks = lesson.obs[:, -choices.n :]
         assert masks[np.arange(lesson.length), lesson.action].all()
-
-
-@pytest.mark.parametrize(
-    ("teacher", "least", "view"),
-    [
-        ("react-restore", 0.95, {"observation": "belief"}),
-        ("champion", 0.85, {"observation": "belief", "actions": "by-host-timed"}),
-    ],
-)
-def test_a_policy_copies_an_agent(
-    teacher: str, least: float, view: dict[str, str], tmp_path: Path
-) -> None:
-    config = TrainConfig(
-        "async",
-        env_args={"simulator": "compiled", "red_agent": "mixed", **view},
-        total_episodes=2,
-        episodes_per_update=2,
-        teacher=teacher,
-        teacher_episodes=30,
-        teacher_epochs=5,
-        settings={"hidden_sizes": (64, 64), "epochs": 1, "learning_rate": 3e-3},
-    )
-    train_policy(config, tmp_path / "run", quiet=True)
-    told = json.loads((tmp_path / "run" / "teacher.json").read_text())
-    assert told["agreement"] > least

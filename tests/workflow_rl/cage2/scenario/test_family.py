@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from workflow_rl import TrainConfig
-from workflow_rl.agents.policies.entity_layout import EntityLayout
 from workflow_rl.cage2.agent.network_facts import FACTS, NetworkFacts, joined_hosts
 from workflow_rl.cage2.agent.views import ActionSet, View
 from workflow_rl.cage2.env.environment import Cage2
@@ -26,6 +25,7 @@ RANGES = {
     "links": [1, 2],
 }
 FAMILY = ScenarioFamily.from_ranges(RANGES)
+WITH_WEB = Scenario.scenario2().add_host("Web0", "Gateway", "Enterprise")
 HEADER = "start: scenario2\nnetworks: 4\n"
 
 
@@ -54,15 +54,11 @@ def test_a_large_network_is_drawn_in_which_b_line_plays():
 
 
 def test_networks_do_not_depend_on_the_names_of_files_or_on_the_order_of_keys():
-    start = Scenario.scenario2().add_host("Web0", "Gateway", "Enterprise")
     first = {"start": "a.yaml", "hosts": {"User": [3, 6], "Enterprise": [5, 6]}, "links": [1, 2]}
     other = {"links": [1, 2], "hosts": {"Enterprise": [5, 6], "User": [3, 6]}, "start": "b.yaml"}
-    families = [
-        ScenarioFamily.from_ranges(first, start.renamed("a")),
-        ScenarioFamily.from_ranges(other, start.renamed("b"), "other"),
-    ]
-    drawn = [[network.content for network in family.drawn(range(3))] for family in families]
-    assert drawn[0] == drawn[1]
+    mine = ScenarioFamily.from_ranges(first, WITH_WEB.renamed("a")).drawn(range(3))
+    theirs = ScenarioFamily.from_ranges(other, WITH_WEB.renamed("b"), "other").drawn(range(3))
+    assert [network.content for network in mine] == [network.content for network in theirs]
 
 
 def test_ranges_that_came_later_leave_the_networks_of_older_files():
@@ -105,18 +101,17 @@ def test_a_damaged_file_is_one_line_with_the_place(text: str, message: str, tmp_
 
 
 def test_the_start_is_a_file_of_the_same_folder(tmp_path: Path):
-    start = Scenario.scenario2().add_host("Web0", "Gateway", "Enterprise")
-    write_scenario(start, tmp_path / "office.yaml")
+    write_scenario(WITH_WEB, tmp_path / "office.yaml")
     (tmp_path / "family.yaml").write_text("start: office.yaml\nhosts: {User: [4, 5]}\n")
     family = played_of(tmp_path / "family.yaml")
-    assert isinstance(family, ScenarioFamily)
-    assert family.start == start.renamed("office")
-    (tmp_path / "family.yaml").write_text("start: ../office.yaml\n")
-    with pytest.raises(ScenarioError, match="is not in the same folder"):
-        played_of(tmp_path / "family.yaml")
-    (tmp_path / "family.yaml").write_text("start: family.yaml\n")
-    with pytest.raises(ScenarioError, match=r":1: start: family.yaml is a family"):
-        played_of(tmp_path / "family.yaml")
+    assert family.start == WITH_WEB.renamed("office")
+    for start, message in (
+        ("../office.yaml", "is not in the same folder"),
+        ("family.yaml", r":1: start: family.yaml is a family"),
+    ):
+        (tmp_path / "family.yaml").write_text(f"start: {start}\n")
+        with pytest.raises(ScenarioError, match=message):
+            played_of(tmp_path / "family.yaml")
     with pytest.raises(ScenarioError, match="is a family of scenarios"):
         scenario_of(FAMILY)
 
@@ -127,8 +122,15 @@ def test_ranges_without_a_network_are_one_line():
         impossible.draw(0)
 
 
-def test_blue_sees_facts_of_hosts_that_exist_and_no_number_of_theirs():
-    small, large = sorted(FAMILY.drawn(range(4)), key=lambda network: len(network.hosts))[::3]
+@pytest.fixture(scope="module")
+def small_and_large() -> tuple[Scenario, Scenario]:
+    """Two networks of the family."""
+    small, *_, large = sorted(FAMILY.drawn(range(4)), key=lambda network: len(network.hosts))
+    return small, large
+
+
+def test_blue_sees_facts_of_hosts_that_exist_and_no_number_of_theirs(small_and_large):
+    small, large = small_and_large
     facts, n = NetworkFacts([small, large]), len(large.hosts)
     assert facts.n_hosts == n
     view = View("table", facts)
@@ -141,15 +143,13 @@ def test_blue_sees_facts_of_hosts_that_exist_and_no_number_of_theirs():
     assert mask[:2].tolist() == [1, 1]
     np.testing.assert_array_equal(mask[2:].reshape(-1, n), [exists] * 11)
     layout = View("table", facts).entities(facts.named)
-    assert isinstance(layout, EntityLayout)
     assert layout.traits.shape == (n, 0)
 
 
-def test_a_network_of_a_family_tells_which_hosts_are_joined():
-    small, large = sorted(FAMILY.drawn(range(4)), key=lambda network: len(network.hosts))[::3]
+def test_a_network_of_a_family_tells_which_hosts_are_joined(small_and_large):
+    small, large = small_and_large
     facts = NetworkFacts([small, large])
     layout = View("table", facts).entities(facts.named)
-    assert layout is not None
     row = View("table", facts).begin([0], np.zeros((1, 4 * len(large.hosts)), np.uint8))
     joined = np.pad(row[0], (0, 1))[layout.neighbours] > 0
     n = len(small.hosts)
@@ -169,7 +169,6 @@ def test_a_family_is_an_environment_of_entities():
     environment = Cage2(scenario=FAMILY.text, simulator="compiled")
     spaces = environment.spaces()
     assert spaces.masked
-    assert spaces.entities is not None
     assert spaces.obs_dim == spaces.entities.n_inputs
     assert environment.label == "family-B_lineAgent"
 
@@ -186,13 +185,8 @@ def test_in_some_networks_blue_has_no_decoys():
     networks = family.drawn(range(6))
     has_decoys = ["DecoyApache" in network.kinds_of_action for network in networks]
     assert sorted(set(has_decoys)) == [False, True]
-    environment = Cage2(
-        "SleepAgent",
-        simulator="compiled",
-        observation="history",
-        actions="by-host",
-        scenario=family.text,
-    )
+    view = {"observation": "history", "actions": "by-host"}
+    environment = Cage2("SleepAgent", simulator="compiled", scenario=family.text, **view)
     envs = environment.make_envs(6)
     rows = envs.reset(range(6), [EpisodeSpec(i, "SleepAgent", i, 0) for i in range(6)])
     n_choices = environment.spaces().distribution.n_outputs

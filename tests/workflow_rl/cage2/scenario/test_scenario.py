@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -46,7 +47,7 @@ def test_scenario2_is_the_challenges_to_the_bit():
     assert CHALLENGE.text == "scenario2"
 
 
-def test_a_file_holds_the_whole_scenario(file: Path):
+def test_a_file_holds_the_whole_scenario(file):
     read = scenario_of(file)
     assert read.name == "office"
     assert not read.is_scenario2
@@ -57,20 +58,19 @@ def test_a_file_holds_the_whole_scenario(file: Path):
     assert scenario_of(file.with_name("same.yaml")).digest == read.digest
 
 
-def test_another_image_of_the_same_name_is_not_overwritten(file: Path, tmp_path: Path):
+def test_another_image_of_the_same_name_is_not_overwritten(file, tmp_path):
     office = scenario_of(file)
     write_scenario(office, tmp_path / "office.yaml")
     write_scenario(office.enter_at("User2"), tmp_path / "same-images.yaml")
     other = office.description()
-    other["Hosts"]["User1"]["Processes"].pop()
-    other["Hosts"]["User1"]["Processes"].pop()
+    del other["Hosts"]["User1"]["Processes"][-2:]
     with pytest.raises(ScenarioError, match="another image User1 is there"):
         write_scenario(described(other), tmp_path / "other.yaml")
     assert not (tmp_path / "other.yaml").exists()
     assert scenario_of(tmp_path / "office.yaml") == office
 
 
-def test_challenges_scenario_written_and_read_is_known(tmp_path: Path):
+def test_challenges_scenario_written_and_read_is_known(tmp_path):
     write_scenario(CHALLENGE, tmp_path / "mine.yaml")
     assert not (tmp_path / "images").exists()
     assert scenario_of(tmp_path / "mine.yaml").text == "scenario2"
@@ -138,12 +138,33 @@ def changed(change: Callable[[dict], object]) -> Callable[[str], str]:
     return damage
 
 
-def blue(data: dict) -> dict:
-    return data["Agents"]["Blue"]
+def entry(data: Any, path: str) -> Any:
+    """Return what stands at a place, such as Agents.Blue.starting_sessions.0.hostname."""
+    for key in path.split(".") if path else ():
+        data = data[int(key) if key in ("0", "-1") else key]
+    return data
 
 
-def red(data: dict) -> dict:
-    return data["Agents"]["Red"]
+def put(path: str, **values: object) -> Callable[[str], str]:
+    return changed(lambda data: entry(data, path).update(values))
+
+
+def without(path: str) -> Callable[[str], str]:
+    place, _, key = path.rpartition(".")
+    return changed(lambda data: entry(data, place).pop(int(key) if key in ("0", "-1") else key))
+
+
+def removed(path: str, value: str) -> Callable[[str], str]:
+    return changed(lambda data: entry(data, path).remove(value))
+
+
+def appended(path: str, value: str) -> Callable[[str], str]:
+    return changed(lambda data: entry(data, path).append(value))
+
+
+def doubled(path: str) -> Callable[[str], str]:
+    """The first of a list is there again as the last."""
+    return changed(lambda data: entry(data, path).append(entry(data, path)[0]))
 
 
 def many_hosts(data: dict) -> None:
@@ -157,16 +178,15 @@ def many_subnets(data: dict) -> None:
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{chr(98 + i)}: &{chr(98 + i)} [" + ",".join([f"*{chr(97 + i)}"] * 9) + "]\n" for i in range(8)
 )
+SESSION_OF_RED = "Agents.Red.starting_sessions.0"
+SESSIONS_OF_BLUE = "Agents.Blue.starting_sessions"
 DAMAGED: dict[str, tuple[Callable[[str], str], str]] = {
     # --- No YAML, or none that is plain data.
     "empty": (lambda text: "", "no mapping"),
     "a list": (lambda text: "- a\n- b\n", "no mapping"),
     "tab": (replaced("  Blue:", "\tBlue:"), "no YAML"),
     "control character": (lambda text: text + "# \x07", "no YAML"),
-    "nothing behind the colon": (
-        replaced("Hosts:\n  Defender:", "Hosts: x\n  Defender:"),
-        "no YAML",
-    ),
+    "a value and a mapping": (replaced("Hosts:\n  Def", "Hosts: x\n  Def"), "no YAML"),
     "recursion": (lambda text: "Agents: &a\n  Blue: *a\n", "deeper than"),
     "deep": (lambda text: "a: " + "[" * 200 + "]" * 200, "deeper than"),
     "very deep": (lambda text: "a: " + "[" * 2_000, "too deep"),
@@ -178,29 +198,23 @@ DAMAGED: dict[str, tuple[Callable[[str], str], str]] = {
     "a number as a key": (replaced("  Enterprise0:\n    AWS", "  5:\n    AWS"), "a key is no text"),
     "key twice": (replaced("  Defender:\n    AWS_Info", "  User1:\n    AWS_Info"), "given twice"),
     # --- A wrong shape.
-    "no agents": (changed(lambda d: d.pop("Agents")), "Agents is missing"),
-    "no red": (changed(lambda d: d["Agents"].pop("Red")), "Red is missing"),
-    "hosts are a list": (changed(lambda d: d.update(Hosts=[1])), "dictionary"),
+    "no agents": (without("Agents"), "Agents is missing"),
+    "no red": (without("Agents.Red"), "Red is missing"),
+    "hosts are a list": (put("", Hosts=[1]), "dictionary"),
     "one host": (changed(lambda d: d.update(Hosts={"A": d["Hosts"]["User1"]})), "at least 2"),
-    "unknown section": (changed(lambda d: d.update(Routers={})), "there is no Routers"),
-    "unknown agent": (changed(lambda d: d["Agents"].update(Purple={})), "there is no Purple"),
+    "unknown section": (put("", Routers={}), "there is no Routers"),
+    "unknown agent": (put("Agents", Purple={}), "there is no Purple"),
     "misspelt value": (replaced("ConfidentialityValue", "ConfidentalityValue"), "Did you mean"),
     "wrong word": (replaced("AvailabilityValue: High", "AvailabilityValue: Huge"), "'High'"),
     "size 0": (replaced("Size: 3", "Size: 0"), "greater than"),
     "size is true": (replaced("Size: 3", "Size: true"), "integer"),
     "access by rules": (
-        changed(lambda d: d["Subnets"]["User"]["NACLs"]["all"].update({"in": [{"PortRange": 22}]})),
+        put("Subnets.User.NACLs.all", **{"in": [{"PortRange": 22}]}),
         "'all' or 'None'",
     ),
-    "a session without a host": (
-        changed(lambda d: red(d)["starting_sessions"][0].pop("hostname")),
-        "hostname is missing",
-    ),
-    "a green agent": (
-        changed(lambda d: d["Agents"]["Green"].update(agent_type="GreenAgent")),
-        "'SleepAgent'",
-    ),
-    "a wrapper": (changed(lambda d: blue(d).update(wrappers=["os.system"])), "at most 0"),
+    "a session without a host": (without(f"{SESSION_OF_RED}.hostname"), "hostname is missing"),
+    "a green agent": (put("Agents.Green", agent_type="GreenAgent"), "'SleepAgent'"),
+    "a wrapper": (put("Agents.Blue", wrappers=["os.system"]), "at most 0"),
     "host with a space": (replaced("User3", "User 3", -1), "is no name"),
     "host called success": (replaced("User3", "success", -1), "is no name"),
     "long host": (replaced("User3", "U" * 40, -1), "is no name"),
@@ -208,109 +222,52 @@ DAMAGED: dict[str, tuple[Callable[[str], str], str]] = {
     "11 subnets": (changed(many_subnets), "at most 8"),
     # --- What does not agree.
     "unknown image": (replaced("image: Gateway", "image: Gatway"), "Did you mean Gateway"),
-    "unknown host in a subnet": (
-        replaced("    - User4\n", "    - User5\n"),
-        "there is no host User5",
-    ),
-    "host in two subnets": (
-        changed(lambda d: d["Subnets"]["User"]["Hosts"].append("Defender")),
-        "in Enterprise already",
-    ),
-    "host twice in a subnet": (
-        changed(lambda d: d["Subnets"]["User"]["Hosts"].append("User0")),
-        "in User already",
-    ),
-    "host in no subnet": (
-        changed(lambda d: d["Subnets"]["User"]["Hosts"].remove("User4")),
-        "in no subnet",
-    ),
+    "unknown host in a subnet": (replaced("- User4\n", "- User5\n"), "there is no host User5"),
+    "host in two subnets": (appended("Subnets.User.Hosts", "Defender"), "in Enterprise already"),
+    "host twice in a subnet": (appended("Subnets.User.Hosts", "User0"), "in User already"),
+    "host in no subnet": (removed("Subnets.User.Hosts", "User4"), "in no subnet"),
     "subnet called like a host": (replaced("  User:\n", "  User0:\n", -1), "name of a subnet"),
-    "leads to nobody": (
-        changed(lambda d: d["Hosts"]["User1"]["info"].update(Web={"Interfaces": "All"})),
-        "there is no host Web",
-    ),
+    "leads to nobody": (put("Hosts.User1.info", Web={"Interfaces": "All"}), "no host Web"),
     "service that does not run": (
-        changed(lambda d: d["Hosts"]["User1"]["info"]["User1"].update(Services=["OTService"])),
+        put("Hosts.User1.info.User1", Services=["OTService"]),
         "has no service OTService",
     ),
-    "unknown subnet in a rule": (
-        changed(lambda d: d["Subnets"]["User"]["NACLs"].update(Lab={"in": "all"})),
-        "there is no subnet Lab",
-    ),
-    "closed to all": (
-        changed(lambda d: d["Subnets"]["User"]["NACLs"]["all"].update({"in": "None"})),
-        "cannot close",
-    ),
-    "session on an unknown host": (
-        changed(lambda d: blue(d)["starting_sessions"][0].update(hostname="User9")),
-        "there is no host User9",
-    ),
-    "no session of Red's": (changed(lambda d: red(d).update(starting_sessions=[])), "0 sessions"),
-    "two sessions of Red's": (
-        changed(lambda d: red(d)["starting_sessions"].append(red(d)["starting_sessions"][0])),
-        "2 sessions",
-    ),
-    "Red with a shell": (
-        changed(lambda d: red(d)["starting_sessions"][0].update(type="shell")),
-        "RedAbstractSession",
-    ),
-    "Red as nobody": (
-        changed(lambda d: red(d)["starting_sessions"][0].update(username="nobody")),
-        "has to be SYSTEM",
-    ),
+    "unknown subnet in a rule": (put("Subnets.User.NACLs", Lab={"in": "all"}), "no subnet Lab"),
+    "closed to all": (put("Subnets.User.NACLs.all", **{"in": "None"}), "cannot close"),
+    "session on an unknown host": (put(f"{SESSIONS_OF_BLUE}.0", hostname="X"), "no host X"),
+    "no session of Red's": (put("Agents.Red", starting_sessions=[]), "0 sessions"),
+    "two sessions of Red's": (doubled("Agents.Red.starting_sessions"), "2 sessions"),
+    "Red with a shell": (put(SESSION_OF_RED, type="shell"), "RedAbstractSession"),
+    "Red as nobody": (put(SESSION_OF_RED, username="nobody"), "has to be SYSTEM"),
     "Red knows another host": (
-        changed(lambda d: red(d)["INT"].update(Hosts={"User1": red(d)["INT"]["Hosts"]["User0"]})),
+        put("Agents.Red.INT", Hosts={"User1": {"Interfaces": "All", "System info": "All"}}),
         "has to know User0",
     ),
     "Red cannot explore": (
-        changed(lambda d: red(d)["actions"].remove("PrivilegeEscalate")),
+        removed("Agents.Red.actions", "PrivilegeEscalate"),
         "PrivilegeEscalate is missing",
     ),
-    "unknown action": (
-        changed(lambda d: blue(d)["actions"].append("Reboot")),
-        "no action of Blue's",
-    ),
-    "action twice": (changed(lambda d: blue(d)["actions"].append("Restore")), "listed twice"),
-    "no Monitor": (changed(lambda d: blue(d)["actions"].remove("Monitor")), "Sleep and Monitor"),
-    "another reward": (
-        changed(lambda d: blue(d).update(reward_calculator_type="Baseline")),
-        "is not played",
-    ),
-    "no adversary": (changed(lambda d: blue(d).pop("adversary")), "has to be Red"),
-    "a subnet is not allowed": (
-        changed(lambda d: blue(d)["AllowedSubnets"].remove("User")),
-        "User is missing",
-    ),
+    "unknown action": (appended("Agents.Blue.actions", "Reboot"), "no action of Blue's"),
+    "action twice": (appended("Agents.Blue.actions", "Restore"), "listed twice"),
+    "no Monitor": (removed("Agents.Blue.actions", "Monitor"), "Sleep and Monitor"),
+    "another reward": (put("Agents.Blue", reward_calculator_type="Baseline"), "is not played"),
+    "no adversary": (without("Agents.Blue.adversary"), "has to be Red"),
+    "a subnet is not allowed": (removed("Agents.Blue.AllowedSubnets", "User"), "User is missing"),
     "an unknown subnet is allowed": (
-        changed(lambda d: blue(d)["AllowedSubnets"].append("Lab")),
+        appended("Agents.Blue.AllowedSubnets", "Lab"),
         "there is no subnet Lab",
     ),
-    "Blue does not see a host": (
-        changed(lambda d: blue(d)["INT"]["Hosts"].pop("User4")),
-        "User4 is missing",
-    ),
-    "a host without a client": (
-        changed(lambda d: blue(d)["starting_sessions"].pop(0)),
-        "has no VelociraptorClient",
-    ),
-    "two clients": (
-        changed(lambda d: blue(d)["starting_sessions"].append(blue(d)["starting_sessions"][0])),
-        "already",
-    ),
-    "no server": (changed(lambda d: blue(d)["starting_sessions"].pop()), "0 sessions"),
-    "a server that sees nothing": (
-        changed(lambda d: blue(d)["starting_sessions"][-1].pop("artifacts")),
-        "NetworkConnections",
-    ),
-    "an orphan": (
-        changed(lambda d: blue(d)["starting_sessions"][0].update(parent="Nobody")),
-        "with the parent",
-    ),
+    "Blue does not see a host": (without("Agents.Blue.INT.Hosts.User4"), "User4 is missing"),
+    "a host without a client": (without(f"{SESSIONS_OF_BLUE}.0"), "has no VelociraptorClient"),
+    "two clients": (doubled(SESSIONS_OF_BLUE), "already"),
+    "no server": (without(f"{SESSIONS_OF_BLUE}.-1"), "0 sessions"),
+    "a server that sees nothing": (without(f"{SESSIONS_OF_BLUE}.-1.artifacts"), "NetworkConn"),
+    "an orphan": (put(f"{SESSIONS_OF_BLUE}.0", parent="Nobody"), "with the parent"),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGED)
-def test_a_damaged_file_is_one_line_with_the_place(damage: str, file: Path):
+def test_a_damaged_file_is_one_line_with_the_place(damage, file):
     change, message = DAMAGED[damage]
     path = file.with_name("damaged.yaml")
     path.write_text(change(file.read_text()))
@@ -322,7 +279,7 @@ def test_a_damaged_file_is_one_line_with_the_place(damage: str, file: Path):
     assert len(told) < 700
 
 
-def test_the_line_is_the_one_in_the_file(file: Path):
+def test_the_line_is_the_one_in_the_file(file):
     text = file.read_text()
     number = text[: text.index("image: OP_Server")].count("\n") + 1
     path = file.with_name("damaged.yaml")
@@ -333,10 +290,13 @@ def test_the_line_is_the_one_in_the_file(file: Path):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"\xff\xfe\x00\x9d", "no text in UTF-8"), (b"\0" * 100, "no YAML"),
-     (b" " * (MOST_BYTES + 1), "at most")],
-)  # fmt: skip
-def test_junk_is_one_line(content: bytes, message: str, tmp_path: Path):
+    [
+        (b"\xff\xfe\x00\x9d", "no text in UTF-8"),
+        (b"\0" * 100, "no YAML"),
+        (b" " * (MOST_BYTES + 1), "at most"),
+    ],
+)
+def test_junk_is_one_line(content, message, tmp_path):
     (tmp_path / "junk.yaml").write_bytes(content)
     with pytest.raises(ScenarioError, match=message):
         scenario_of(tmp_path / "junk.yaml")
@@ -374,7 +334,7 @@ for path in sys.argv[1:]:
 
 
 @pytest.mark.system
-def test_a_small_file_takes_little_memory_and_time(file: Path, tmp_path: Path):
+def test_a_small_file_takes_little_memory_and_time(file, tmp_path):
     shutil.copytree(file.parent, tmp_path / "of", dirs_exist_ok=True)
     text, image = file.read_text(), "image: OP_Server\n"
     paths = []
@@ -405,7 +365,7 @@ def test_a_small_file_takes_little_memory_and_time(file: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize("path", [".", "missing.yaml", "x" * 5000])
-def test_no_file_is_one_line(path: str):
+def test_no_file_is_one_line(path):
     with pytest.raises(ScenarioError, match=r"no file|no such file|too long"):
         scenario_of(path)
 
@@ -425,9 +385,7 @@ def test_no_file_is_one_line(path: str):
         ("User1: {path: own}", None, "User Info is missing"),
     ],
 )
-def test_a_damaged_image_is_one_line(
-    index: str, image: str | None, message: str, file: Path, tmp_path: Path
-):
+def test_a_damaged_image_is_one_line(index, image, message, file, tmp_path):
     (tmp_path / "office.yaml").write_text(file.read_text())
     folder = tmp_path / "images"
     folder.mkdir()
@@ -444,7 +402,7 @@ def test_a_damaged_image_is_one_line(
 
 
 @pytest.mark.parametrize("text", ["x 1\n", "x 1\n[]", "x 1\n{}", "x 1\n" + "[" * 100_000])
-def test_a_damaged_text_is_one_line(text: str):
+def test_a_damaged_text_is_one_line(text):
     with pytest.raises(ScenarioError) as error:
         Scenario.from_text(text)
     assert "\n" not in str(error.value)
@@ -458,7 +416,7 @@ VALUES = st.sampled_from(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_a_mutated_scenario_loads_or_is_one_line(data: st.DataObject):
+def test_a_mutated_scenario_loads_or_is_one_line(data):
     content = json.loads(CHALLENGE.content)
     for _ in range(data.draw(st.integers(1, 3))):
         entry, key = content, data.draw(st.sampled_from(sorted(content)))

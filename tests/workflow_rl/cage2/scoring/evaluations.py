@@ -5,28 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from click.testing import CliRunner, Result
 
+from tests.cli import output_of
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.ppo.agent import PPOAgent, PPOConfig
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
-from workflow_rl.commands.evaluate import evaluate
 from workflow_rl.runs.checkpoint import Checkpoint, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.training_state import TrainingState
 
 
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(evaluate, [*map(str, arguments), "--quiet"])
+def run(*arguments: object, code: int = 0) -> str:
+    """Return what the command says."""
+    return output_of("evaluate", *arguments, "--quiet", code=code)
 
 
-def error_line(result: Result) -> str:
-    """The one line a user sees below the usage."""
-    assert result.exit_code == 2, result.output
-    assert isinstance(result.exception, SystemExit)
-    line = result.output.strip().splitlines()[-1]
+def error_line(*arguments: object) -> str:
+    """Return the one line of an error below the usage."""
+    line = run(*arguments, code=2).strip().splitlines()[-1]
     assert line.startswith("Error: ")
     return line
 

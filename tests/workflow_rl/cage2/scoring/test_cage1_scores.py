@@ -3,10 +3,9 @@
 import importlib.util
 
 import pytest
-from click.testing import CliRunner
 
+from tests.workflow_rl.cage2.scoring.evaluations import run
 from workflow_rl.cage2.scoring.leaderboard import TOP_SCORES_1B, compared_scores
-from workflow_rl.commands.evaluate import evaluate
 
 
 @pytest.mark.parametrize("score", TOP_SCORES_1B, ids=lambda score: score.name)
@@ -19,19 +18,18 @@ def test_scores_of_other_networks_have_none_beside_them():
     assert compared_scores("another network") == ()
 
 
+CELLS = ("--agent", "decoys", "--scenario", "scenario1b", "--episodes", 2)
+
+
 def test_a_red_agent_of_csle_cyborgs_kind_does_not_play_by_other_rules():
-    arguments = ["--agent", "decoys", "--scenario", "scenario1b", "--episodes", "1", "--quiet"]
     red = "csle_cyborg.agents.simple_agents.b_line:B_lineAgent"
-    result = CliRunner().invoke(evaluate, [*arguments, "--red-agent", red])
-    assert result.exit_code == 2
+    said = run(*CELLS, "--red-agent", red, code=2)
     if importlib.util.find_spec("CybORG") is None:
-        assert "CAGE-1's package CybORG is not installed" in result.output
+        assert "CAGE-1's package CybORG is not installed" in said
 
 
 def test_an_agent_is_scored_by_the_rules_of_challenge_1():
-    arguments = ["--agent", "decoys", "--scenario", "scenario1b", "--episodes", "2", "--quiet"]
-    result = CliRunner().invoke(evaluate, arguments)
-    assert result.exit_code == 0, result.output
-    assert "Mindrake" in result.output
-    assert "-30.07" in result.output
-    assert "plays as CAGE-1's CybORG" in result.output
+    said = run(*CELLS)
+    assert "Mindrake" in said
+    assert "-30.07" in said
+    assert "plays as CAGE-1's CybORG" in said

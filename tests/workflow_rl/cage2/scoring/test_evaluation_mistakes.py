@@ -1,28 +1,26 @@
 """One clear line, before any episode, for what cannot be evaluated or written."""
 
-from __future__ import annotations
-
 import pytest
 
-from tests.workflow_rl.cage2.scoring.evaluations import error_line, run, save_agent
+from tests.workflow_rl.cage2.scoring.evaluations import error_line, save_agent
 from workflow_rl.runs.checkpoint import Checkpoint, save_checkpoint
 from workflow_rl.runs.training_state import TrainingState
 
 
 def test_exactly_one_agent_must_be_named(tmp_path):
-    assert "or a scripted agent's name" in error_line(run())
-    assert "or a scripted agent's name" in error_line(run(tmp_path, "--agent", "sleep"))
+    assert "or a scripted agent's name" in error_line()
+    assert "or a scripted agent's name" in error_line(tmp_path, "--agent", "sleep")
 
 
 def test_options_that_do_not_go_together_are_refused(tmp_path):
-    assert "--stochastic" in error_line(run("--agent", "sleep", "--stochastic"))
-    assert "--which best" in error_line(run("--agent", "sleep", "--which", "best"))
-    assert "'--check': -1" in error_line(run("--agent", "sleep", "--check", "-1"))
+    assert "--stochastic" in error_line("--agent", "sleep", "--stochastic")
+    assert "--which best" in error_line("--agent", "sleep", "--which", "best")
+    assert "'--check': -1" in error_line("--agent", "sleep", "--check", "-1")
 
 
 def test_a_missing_checkpoint_is_named(tmp_path):
-    assert str(tmp_path / "no.safetensors") in error_line(run(tmp_path / "no.safetensors"))
-    assert str(tmp_path / "checkpoint.safetensors") in error_line(run(tmp_path))
+    assert str(tmp_path / "no.safetensors") in error_line(tmp_path / "no.safetensors")
+    assert str(tmp_path / "checkpoint.safetensors") in error_line(tmp_path)
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path):
@@ -31,20 +29,20 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
     content = path.read_bytes()
     for damaged in (content[: len(content) // 2], b"", b"not a checkpoint"):
         path.write_bytes(damaged)
-        assert str(path) in error_line(run(path))
+        assert str(path) in error_line(path)
 
 
 def test_a_checkpoint_without_a_network_is_refused(tmp_path):
     path = tmp_path / "checkpoint.safetensors"
     save_checkpoint(path, Checkpoint({"settings": {}}, {}, TrainingState()))
-    assert str(path) in error_line(run(path))
+    assert str(path) in error_line(path)
 
 
 @pytest.mark.parametrize(("obs_dim", "n_actions"), [(62, 145), (52, 36)])
 def test_a_network_of_another_shape_is_refused(tmp_path, obs_dim, n_actions):
     path = tmp_path / "checkpoint.safetensors"
     save_agent(path, obs_dim, n_actions)
-    line = error_line(run(path))
+    line = error_line(path)
     assert "another shape" in line
     assert str(obs_dim if obs_dim != 52 else n_actions) in line
 
@@ -67,7 +65,7 @@ def test_outputs_that_cannot_be_written_are_found_before_the_episodes(tmp_path):
         ("--json", a_file / "scores.json"),
         ("--output-dir", a_file),
     ):
-        line = error_line(run("--agent", "sleep", option, path))
+        line = error_line("--agent", "sleep", option, path)
         assert option in line
         assert str(path) in line
     assert [path.name for path in tmp_path.iterdir()] == ["a file"]

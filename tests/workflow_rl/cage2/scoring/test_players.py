@@ -1,7 +1,5 @@
 """Which agent is taken from a run or a checkpoint, and how it acts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -13,7 +11,7 @@ from workflow_rl.cage2.scoring.players import load_blue, load_trained
 from workflow_rl.errors import UserError
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.loop import train_policy
-from workflow_rl.runs.saved_agent import load_agent, saved_path
+from workflow_rl.runs.saved_agent import load_agent
 
 
 def test_the_policy_is_the_checkpoints_actor(tmp_path):
@@ -37,16 +35,6 @@ def test_agents_are_loaded_by_any_path_and_act_on_records_or_one_observation(tmp
         assert load_blue(path).act(shown, [0] * 20)[0].tolist() == expected
         agent = load_agent(path)
         assert [agent.act(one.astype(np.float32)) for one in obs] == expected
-
-
-def test_the_best_checkpoint_of_a_run_is_preferred(tmp_path):
-    latest, best = tmp_path / "checkpoint.safetensors", tmp_path / "best.safetensors"
-    latest.touch()
-    assert saved_path(tmp_path) == latest
-    best.touch()
-    assert saved_path(tmp_path) == saved_path(tmp_path, "best") == best
-    assert saved_path(tmp_path, "latest") == latest
-    assert saved_path(latest) == latest
 
 
 def test_an_agent_for_another_environment_is_said_to_be_one(tmp_path):

@@ -55,17 +55,11 @@ def test_a_policys_scores_equal_those_of_a_plain_loop(policy):
     evaluation = evaluate_blue(
         blue_of(policy), episodes=2, horizons=(12,), red_agents=["RedMeanderAgent"]
     )
-    expected = [
-        play(
-            12,
-            "RedMeanderAgent",
-            n,
-            lambda obs, _: int(policy.act(obs[None])[0][0]),
-            policy.reset,
-            seed=0,
-        )
-        for n in range(2)
-    ]
+
+    def choose(obs, _) -> int:
+        return int(policy.act(obs[None])[0][0])
+
+    expected = [play(12, "RedMeanderAgent", n, choose, policy.reset, seed=0) for n in range(2)]
     assert returns(evaluation) == {(12, "RedMeanderAgent"): pytest.approx(expected)}
 
 
@@ -109,9 +103,7 @@ def test_a_cell_without_all_its_episodes_has_no_score(tmp_path, monkeypatch):
     monkeypatch.setattr(Blue, "make_envs", lambda _, environment: partial(make_envs, environment))
     path = tmp_path / "scores.json"
     options = ["--agent", "sleep", "--episodes", 2, "--max-steps", 3, "--json", path]
-    result = run(*options, "--output-dir", tmp_path / "results")
-    assert result.exit_code == 1
-    line = result.output.splitlines()[-1]
+    line = run(*options, "--output-dir", tmp_path / "results", code=1).splitlines()[-1]
     assert line.startswith("Error: ")
     assert "1 of the 6 episodes" in line
     assert "1 (RedMeanderAgent, 3 steps)" in line

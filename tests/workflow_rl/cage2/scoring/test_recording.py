@@ -127,7 +127,7 @@ def assert_as_in_cyborg(one: Recording, scenario: Scenario | None = None) -> Non
 
 @pytest.mark.parametrize("red_agent", RED_AGENTS)
 @pytest.mark.parametrize("blue", ["sleep", "random", "react-restore"])
-def test_every_step_is_as_in_cyborg(blue: str, red_agent: str) -> None:
+def test_every_step_is_as_in_cyborg(blue, red_agent):
     assert_as_in_cyborg(record_episode(scripted_blue(blue), red_agent, 100, seed=4))
 
 
@@ -142,14 +142,14 @@ def office() -> Scenario:
 
 
 @pytest.mark.parametrize("red_agent", RED_AGENTS[1:])
-def test_every_step_in_another_network_is_as_in_cyborg(office: Scenario, red_agent: str) -> None:
+def test_every_step_in_another_network_is_as_in_cyborg(office, red_agent):
     blue = scripted_blue("react-restore").into(office)
     one = record_episode(blue, red_agent, 100, 4)
     assert_as_in_cyborg(one, office)
     assert compare_with_cyborg(one, scenario=office).is_same is True
 
 
-def test_an_own_red_agent_attacks_in_another_network(office: Scenario) -> None:
+def test_an_own_red_agent_attacks_in_another_network(office):
     blue = scripted_blue("sleep").into(office)
     stubborn = "workflow_rl.cage2.attackers:Stubborn"
     one = record_episode(blue, stubborn, 100, 4)
@@ -158,9 +158,7 @@ def test_an_own_red_agent_attacks_in_another_network(office: Scenario) -> None:
     assert sum(step.reward for step in one.steps) < 0
 
 
-def test_a_policy_of_a_family_is_shown_in_networks_that_it_never_saw(
-    office: Scenario, tmp_path: Path
-) -> None:
+def test_a_policy_of_a_family_is_shown_in_networks_that_it_never_saw(office, tmp_path):
     family = ScenarioFamily.from_ranges({"hosts": {"User": [3, 4]}, "networks": 2})
     args = {"scenario": family.text, "simulator": "compiled", "observation": "history"}
     ppo = PPOConfig(network="entities", hidden_sizes=(8,))
@@ -181,15 +179,9 @@ def test_a_policy_of_a_family_is_shown_in_networks_that_it_never_saw(
 
 
 @pytest.mark.parametrize("red_agent", [OWN, f"SleepAgent,{OWN}"])
-def test_an_own_red_agents_episode_is_as_in_cyborg_and_in_the_evaluation(red_agent: str) -> None:
-    (cell,) = evaluate_blue(
-        scripted_blue("react-restore"),
-        4,
-        seed=2,
-        n_workers=1,
-        horizons=[STEPS],
-        red_agents=[red_agent],
-    ).cells
+def test_an_own_red_agents_episode_is_as_in_cyborg_and_in_the_evaluation(red_agent):
+    asked: dict[str, Any] = {"horizons": [STEPS], "red_agents": [red_agent]}
+    (cell,) = evaluate_blue(scripted_blue("react-restore"), 4, seed=2, n_workers=1, **asked).cells
     for number, trajectory in enumerate(cell.trajectories):
         one = record_episode(scripted_blue("react-restore"), red_agent, STEPS, 2, number)
         assert_as_in_cyborg(one)
@@ -202,7 +194,7 @@ def test_an_own_red_agents_episode_is_as_in_cyborg_and_in_the_evaluation(red_age
 
 
 @pytest.mark.parametrize("attacker", [own_reds.Restless, own_reds.Reckless])
-def test_an_attacker_in_python_is_shown_as_it_plays_in_an_env(attacker: type[Any]) -> None:
+def test_an_attacker_in_python_is_shown_as_it_plays_in_an_env(attacker):
     name = f"tests.own_reds:{attacker.__name__}"
     one = record_episode(scripted_blue("react-restore"), name, STEPS, seed=4)
     seen = []
@@ -238,7 +230,7 @@ class Repeats:
         return next(self._left)
 
 
-def test_a_trained_red_agent_is_shown_as_its_policy_plays(tmp_path: Path) -> None:
+def test_a_trained_red_agent_is_shown_as_its_policy_plays(tmp_path):
     """Beside the environment of Red's side, and CybORG."""
     n, draws = len(RED_ACTION_NAMES), np.random.default_rng(3)
     weights = draws.normal(0, 1, (RED_OBS_SIZE, n)).astype(np.float32)
@@ -255,7 +247,6 @@ def test_a_trained_red_agent_is_shown_as_its_policy_plays(tmp_path: Path) -> Non
         assert choice.observation == env.red_observation()
         assert [*choice.possible] == np.flatnonzero(mask).tolist()
         powers = np.where(mask, np.exp((obs @ weights).astype(np.float64)), 0)
-        assert choice.decision is not None
         for name, shown in choice.decision.probabilities:
             expected = powers[RED_ACTION_NAMES.index(name)] / powers.sum()
             assert shown == pytest.approx(expected, rel=1e-4)
@@ -266,7 +257,7 @@ def test_a_trained_red_agent_is_shown_as_its_policy_plays(tmp_path: Path) -> Non
     assert likeliest != [step.red_choice.action for step in one.steps]  # It draws.
 
 
-def test_decoys_are_shown_while_they_are_there() -> None:
+def test_decoys_are_shown_while_they_are_there():
     blue = make_blue_agent("mixed-decoys")
     one = record_episode(blue, "RedMeanderAgent", 100, seed=1)
     assert_as_in_cyborg(one)
@@ -275,7 +266,7 @@ def test_decoys_are_shown_while_they_are_there() -> None:
 
 @pytest.mark.parametrize("greedy", [True, False])
 @pytest.mark.parametrize("red_agent", ATTACKERS)
-def test_episode_k_is_that_of_the_evaluation(tmp_path: Path, red_agent: str, greedy: bool) -> None:
+def test_episode_k_is_that_of_the_evaluation(tmp_path, red_agent, greedy):
     save_run(tmp_path / "agent.safetensors")
     blue = load_blue(tmp_path / "agent.safetensors", greedy=greedy)
     evaluation = evaluate_blue(
@@ -290,7 +281,7 @@ def test_episode_k_is_that_of_the_evaluation(tmp_path: Path, red_agent: str, gre
     assert len(returns) > 1
 
 
-def test_probabilities_and_values_are_the_networks_own(tmp_path: Path) -> None:
+def test_probabilities_and_values_are_the_networks_own(tmp_path):
     agent = save_run(
         tmp_path / "agent.safetensors",
         PPOConfig(hidden_sizes=(8,), normalise_obs=True, normalise_returns=True, reward_scale=0.5),
@@ -302,14 +293,12 @@ def test_probabilities_and_values_are_the_networks_own(tmp_path: Path) -> None:
         logits, value = agent.network(torch.from_numpy((obs - mean) * scale))
     probability = torch.softmax(logits[0], 0)
     decision = one.steps[0].decision
-    assert decision is not None
     assert decision.value is not None
     for name, shown in decision.probabilities:
         assert shown == pytest.approx(probability[ACTION_NAMES.index(name)].item(), rel=1e-4)
     unit = 0.5 * agent.return_scale.scaled(np.array([1e-3]))[0] / 1e-3  # type: ignore[union-attr]
     assert decision.value == pytest.approx(value.item() / unit, rel=1e-4)
     for step in one.steps:
-        assert step.decision is not None
         shown = [probability for _, probability in step.decision.probabilities]
         assert step.decision.probabilities[0][0] == step.blue_action  # Greedy.
         assert shown == sorted(shown, reverse=True)
@@ -317,11 +306,10 @@ def test_probabilities_and_values_are_the_networks_own(tmp_path: Path) -> None:
     assert len({step.decision.value for step in one.steps if step.decision}) > 1
 
 
-def test_a_sampled_action_is_shown_even_if_unlikely() -> None:
+def test_a_sampled_action_is_shown_even_if_unlikely():
     policy = np.random.default_rng(3)
-    flat = PolicyParameters(
-        (policy.normal(0, 0.1, (52, 145)).astype(np.float32),), (np.zeros(145, np.float32),), "tanh"
-    )
+    weights = policy.normal(0, 0.1, (52, 145)).astype(np.float32)
+    flat = PolicyParameters((weights,), (np.zeros(145, np.float32),), "tanh")
     blue = TrainedBlue("flat", NumpyPolicy(flat), Cage2())
     one = record_episode(blue, "B_lineAgent", STEPS)
     assert one.choice == "sampled"
@@ -330,7 +318,7 @@ def test_a_sampled_action_is_shown_even_if_unlikely() -> None:
     assert any(len(decision.probabilities) == 6 for _, decision in decisions)  # type: ignore[union-attr]
 
 
-def test_choices_that_come_to_one_action_are_one(tmp_path: Path) -> None:
+def test_choices_that_come_to_one_action_are_one(tmp_path):
     """With one choice for all decoys of a host, it is the next decoy; after the last, to sleep."""
     opening = ["DecoyFemitter User2", "Sleep"]
     save_run(tmp_path / "agent.safetensors", actions="by-host", opening=opening)
@@ -339,15 +327,13 @@ def test_choices_that_come_to_one_action_are_one(tmp_path: Path) -> None:
     decisions = [step.decision for step in one.steps]
     assert [step.blue_action for step in one.steps[:2]] == opening
     assert [decision.is_opening for decision in decisions if decision] == [True] * 2 + [False] * 98
-    assert decisions[0] is not None
     assert decisions[0].probabilities == ((opening[0], 1.0),)
     for step in one.steps[2:]:
-        assert step.decision is not None
         assert step.blue_action in dict(step.decision.probabilities)
         assert len(dict(step.decision.probabilities)) == len(step.decision.probabilities)
 
 
-def test_moments_add_up_to_the_return_and_the_costliest_comes_first() -> None:
+def test_moments_add_up_to_the_return_and_the_costliest_comes_first():
     one = record_episode(scripted_blue("react-restore"), "B_lineAgent", 100)
     assert round(sum(moment.cost for moment in one.moments), 1) == -round(one.episode_return, 1)
     assert [m.cost for m in one.moments] == sorted((m.cost for m in one.moments), reverse=True)
@@ -356,7 +342,7 @@ def test_moments_add_up_to_the_return_and_the_costliest_comes_first() -> None:
     assert shown == [("a", 1, 2, 2.0), ("b", 2, 2, 0.1), ("a", 4, 4, 0.1)]
 
 
-def test_is_held_against_cyborg_and_says_if_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_is_held_against_cyborg_and_says_if_it_is_not(monkeypatch):
     one = record_episode(scripted_blue("random"), "RedMeanderAgent", STEPS)
     assert compare_with_cyborg(one).is_same is True
     # What Blue did makes a difference: it is this episode that is compared.
@@ -393,7 +379,7 @@ def test_is_held_against_cyborg_and_says_if_it_is_not(monkeypatch: pytest.Monkey
     assert compare_with_cyborg(one).is_same is None
 
 
-def test_agents_are_loaded_as_evaluate_does(tmp_path: Path) -> None:
+def test_agents_are_loaded_as_evaluate_does(tmp_path):
     save_run(tmp_path / "agent.safetensors")
     (tmp_path / "run").mkdir()
     save_run(tmp_path / "run" / "checkpoint.safetensors")
@@ -402,7 +388,7 @@ def test_agents_are_loaded_as_evaluate_does(tmp_path: Path) -> None:
     assert load_blue(Path("react-remove")).choice == "scripted"
     assert load_blue(Path("champion")).choice == "greedy"
     save_run(tmp_path / "seeing.safetensors", simulator="compiled", observation="true-state")
-    with pytest.raises(UserError, match="true-state"):
+    with pytest.raises(UserError, match="which no evaluation shows"):
         load_blue(tmp_path / "seeing.safetensors")
     with pytest.raises(UserError):
         load_blue(tmp_path / "none")

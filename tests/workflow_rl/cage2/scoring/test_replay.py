@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
+from tests.cli import output_of
 from tests.html_pages import assert_valid
 from tests.workflow_rl.cage2.scoring.test_recording import save_run
 from workflow_rl.cage2.agent.scripted import scripted_blue
@@ -20,13 +20,8 @@ from workflow_rl.cage2.scoring.players import load_blue
 from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_blue
 from workflow_rl.cage2.scoring.recording import record_episode
 from workflow_rl.cage2.scoring.replay_page import ReplayCheck, replay_page
-from workflow_rl.commands.main import main
 
 STEPS = "12"
-
-
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, ["replay", *map(str, arguments)])
 
 
 def data_of(page: Path) -> Any:
@@ -37,12 +32,12 @@ def data_of(page: Path) -> Any:
     return json.loads(text)
 
 
-def test_a_page_of_100_steps_is_small_valid_and_complete(tmp_path: Path) -> None:
+def test_a_page_of_100_steps_is_small_valid_and_complete(tmp_path):
     save_run(tmp_path / "agent.safetensors")
     page = tmp_path / "replay.html"
-    result = run(tmp_path / "agent.safetensors", "--red-agent", "RedMeanderAgent", "--output", page)
-    assert result.exit_code == 0, result.output
-    assert "is the same, the networks included" in result.output
+    asked = ("--red-agent", "RedMeanderAgent", "--output", page)
+    said = output_of("replay", tmp_path / "agent.safetensors", *asked)
+    assert "is the same, the networks included" in said
     text = page.read_text()
     assert_valid(text)
     assert len(text.encode()) < 2_000_000
@@ -57,14 +52,13 @@ def test_a_page_of_100_steps_is_small_valid_and_complete(tmp_path: Path) -> None
         evaluate_blue(blue, 1, horizons=[100], red_agents=["RedMeanderAgent"]).cells[0].trajectories
     )
     assert [step["reward"] for step in one["steps"]] == trajectory.reward.tolist()
-    assert f"return {trajectory.episode_return:.1f}" in result.output
+    assert f"return {trajectory.episode_return:.1f}" in said
 
 
-def test_two_agents_in_the_same_episode(tmp_path: Path) -> None:
+def test_two_agents_in_the_same_episode(tmp_path):
     page = tmp_path / "two.html"
     given = ["--seed", "3", "--episode", "5", "--max-steps", STEPS, "--output", page]
-    result = run("sleep", "--against", "react-restore", *given)
-    assert result.exit_code == 0, result.output
+    output_of("replay", "sleep", "--against", "react-restore", *given)
     assert_valid(page.read_text())
     sleeping, reacting = data_of(page)["recordings"]
     assert (sleeping["agent"], reacting["agent"]) == ("sleep", "react-restore")
@@ -76,23 +70,22 @@ def test_two_agents_in_the_same_episode(tmp_path: Path) -> None:
         if one["blue_action"] == other["blue_action"]:
             assert one["red_text"] == other["red_text"]
     alone = tmp_path / "alone.html"
-    run("react-restore", *given[:-1], alone)
+    output_of("replay", "react-restore", *given[:-1], alone)
     assert data_of(alone)["recordings"] == [reacting]
 
 
-def test_nothing_in_a_name_becomes_html(tmp_path: Path) -> None:
+def test_nothing_in_a_name_becomes_html(tmp_path):
     folder = tmp_path / "<b>&</script>"  # Its last part is script>.
     folder.mkdir(parents=True)
     save_run(folder / "a<i>.safetensors")
     page = tmp_path / "replay.html"
-    result = run(folder / "a<i>.safetensors", "--max-steps", "2", "--output", page)
-    assert result.exit_code == 0, result.output
+    output_of("replay", folder / "a<i>.safetensors", "--max-steps", "2", "--output", page)
     assert_valid(page.read_text())
     assert "a&lt;i&gt;.safetensors" in page.read_text()
     assert data_of(page)["recordings"][0]["agent"] == "script>/a<i>.safetensors"
 
 
-def test_a_page_takes_not_much_longer_than_the_episode_in_cyborg(tmp_path: Path) -> None:
+def test_a_page_takes_not_much_longer_than_the_episode_in_cyborg(tmp_path):
     blue = scripted_blue("react-restore")
     replay_page([record_episode(blue, "B_lineAgent")], [ReplayCheck(True, "")])
     ratios = []
@@ -110,17 +103,14 @@ def test_a_page_takes_not_much_longer_than_the_episode_in_cyborg(tmp_path: Path)
     assert min(ratios) < 3, ratios
 
 
-def test_a_difference_from_cyborg_is_no_success(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_difference_from_cyborg_is_no_success(tmp_path, monkeypatch):
     page = tmp_path / "replay.html"
     monkeypatch.setattr(
         "workflow_rl.cage2.scoring.replays.compare_with_cyborg",
         lambda one, **options: ReplayCheck(False, "Differs in step 3."),
     )
-    result = run("sleep", "--max-steps", "5", "--output", page)
-    assert result.exit_code == 1
-    assert "Differs in step 3." in result.output
+    said = output_of("replay", "sleep", "--max-steps", "5", "--output", page, code=1)
+    assert "Differs in step 3." in said
     assert "Differs in step 3." in page.read_text()
 
 
@@ -129,35 +119,26 @@ def test_a_difference_from_cyborg_is_no_success(
     [
         (["nowhere"], "Invalid value for AGENT: there is no checkpoint at nowhere"),
         (["sleep", "--against", "nowhere"], "for --against: there is no checkpoint at nowhere"),
-        (
-            ["sleep", "--red-agent", "b_line"],
-            "for --red-agent: 'b_line' is no red agent: choose B_l",
-        ),
+        (["sleep", "--red-agent", "b_line"], "for --red-agent: 'b_line' is no red agent: choose"),
         (["sleep", "--max-steps", "1001"], "1001 is not in the range 1<=x<=1000"),
         (["sleep", "--which", "best"], "--which best goes with a run folder"),
         (["sleep", "--output", "no/folder.html"], "no/folder.html cannot be written"),
     ],
 )
-def test_errors_are_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
-) -> None:
+def test_errors_are_one_line(tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
-    result = run(*arguments)
-    assert result.exit_code == 2
-    assert message in " ".join(result.output.replace("'AGENT'", "AGENT").split())
+    said = output_of("replay", *arguments, code=2)
+    assert message in " ".join(said.replace("'AGENT'", "AGENT").split())
     assert not list(tmp_path.iterdir())
 
 
-def test_where_cyborg_fails_so_does_the_replay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_cyborg_fails_so_does_the_replay(tmp_path, monkeypatch):
     def fails(*given: object) -> None:
         raise RuntimeError("env 0: CybORG itself fails at this point")
 
     page = tmp_path / "replay.html"
     page.write_text("before")
     monkeypatch.setattr("workflow_rl.cage2.scoring.replays.record_episode", fails)
-    result = run("sleep", "--episode", "4", "--output", page)
-    assert result.exit_code == 2
-    assert "--episode 4 cannot be played" in result.output
+    said = output_of("replay", "sleep", "--episode", "4", "--output", page, code=2)
+    assert "--episode 4 cannot be played" in said
     assert page.read_text() == "before"

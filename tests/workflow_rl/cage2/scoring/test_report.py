@@ -7,11 +7,13 @@ import re
 import shutil
 from collections import Counter
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
 import pytest
 
+from tests.cli import output_of
 from tests.html_pages import assert_valid
 from tests.workflow_rl.cage2.scoring.test_recording import save_run
 from tests.workflow_rl.cage2.scoring.test_replay import data_of
@@ -24,6 +26,7 @@ from workflow_rl.cage2.scoring import report
 from workflow_rl.cage2.scoring.leaderboard import TOP_SCORES
 from workflow_rl.cage2.scoring.players import load_blue
 from workflow_rl.cage2.scoring.protocol import evaluate_blue
+from workflow_rl.cage2.scoring.scores import ProtocolScores
 from workflow_rl.output_files import sha256_of
 from workflow_rl.runs.checkpoint import Checkpoint, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
@@ -38,6 +41,10 @@ def few_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "EPISODES_ON_THE_WAY", 2)
 
 
+def evaluated(run: Path, **how: Any) -> ProtocolScores:
+    return evaluate_blue(load_blue(run), EPISODES, n_workers=1, horizons=[100], **how)
+
+
 def cage2_run(path: Path, **env_args: object) -> Path:
     env_args = {"red_agent": "mixed", **env_args}
     run = make_run(path, env=ENV_ID, total_steps=None, env_args=env_args)
@@ -46,10 +53,10 @@ def cage2_run(path: Path, **env_args: object) -> Path:
     return run
 
 
-def test_replays_are_the_best_median_and_worst_episodes_of_the_evaluation(tmp_path: Path) -> None:
+def test_replays_are_the_best_median_and_worst_episodes_of_the_evaluation(tmp_path):
     run = cage2_run(tmp_path / "a run")
     text = page_of(tmp_path, run)
-    evaluation = evaluate_blue(load_blue(run), EPISODES, n_workers=1, horizons=[100])
+    evaluation = evaluated(run)
     links = re.findall(r'<a href="(report_files/[^"]+)">([^<]+) \(episode (\d+)\)</a>', text)
     assert len(links) == 6
     worst = f"replay &#x27;a run&#x27; --red-agent B_lineAgent --episode {links[2][2]}\n"
@@ -68,19 +75,12 @@ def test_replays_are_the_best_median_and_worst_episodes_of_the_evaluation(tmp_pa
             assert "Every step was held against csle-cyborg" in page.read_text()
 
 
-def test_of_many_runs_there_are_three_replays_each(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_many_runs_there_are_three_replays_each(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "MOST_IN_DETAIL", 1)
     runs = [cage2_run(tmp_path / name) for name in ("one", "two")]
     text = page_of(tmp_path, *runs)
-    returns = [
-        value
-        for cell in evaluate_blue(
-            load_blue(runs[0]), EPISODES, n_workers=1, horizons=[100], red_agents=RED_AGENTS[:2]
-        ).cells
-        for value in cell.returns
-    ]
+    of_one = evaluated(runs[0], red_agents=RED_AGENTS[:2])
+    returns = [value for cell in of_one.cells for value in cell.returns]
     links = re.findall(r'<a href="report_files/one-[^"]+">([^ <]+) \((\w+), episode', text)
     shown = [float(value.replace("−", "-").replace(",", "")) for value, _ in links]  # noqa: RUF001
     expected = sorted(returns, reverse=True)
@@ -88,14 +88,12 @@ def test_of_many_runs_there_are_three_replays_each(
     assert len(list((tmp_path / "report_files").iterdir())) == 6
 
 
-def test_how_often_each_action_is_used(tmp_path: Path) -> None:
+def test_how_often_each_action_is_used(tmp_path):
     run = cage2_run(tmp_path / "run")
     (run / "kept").mkdir()
     save_run(run / "kept" / "000010.safetensors")
     text = page_of(tmp_path, run)
-    evaluation = evaluate_blue(
-        load_blue(run), EPISODES, n_workers=1, horizons=[100], red_agents=["B_lineAgent"]
-    )
+    evaluation = evaluated(run, red_agents=["B_lineAgent"])
     counts = Counter(int(i) for one in evaluation.cells[0].trajectories for i in one.action)
     (table,) = re.findall(
         r"<h4>Uses in an episode against B_lineAgent</h4>(.*?)</table>", text, re.DOTALL
@@ -123,7 +121,7 @@ def test_how_often_each_action_is_used(tmp_path: Path) -> None:
     assert "Training does not record which actions were used" in text
 
 
-def test_scores_stand_beside_the_leaderboard(tmp_path: Path) -> None:
+def test_scores_stand_beside_the_leaderboard(tmp_path):
     run, other = cage2_run(tmp_path / "run"), cage2_run(tmp_path / "other")
     evaluation = evaluate_blue(scripted_blue("sleep"), 2, n_workers=1, horizons=[30, 50, 100])
     digest = {"agent_sha256": sha256_of(run / "best.safetensors")}
@@ -142,7 +140,7 @@ def test_scores_stand_beside_the_leaderboard(tmp_path: Path) -> None:
     assert f"{TOP_SCORES[0].total:.2f}" in scores.replace("−", "-")  # noqa: RUF001
 
 
-def test_only_those_it_was_trained_against_and_only_what_can_be_played(tmp_path: Path) -> None:
+def test_only_those_it_was_trained_against_and_only_what_can_be_played(tmp_path):
     one = cage2_run(tmp_path / "one", red_agent="RedMeanderAgent")
     page_of(tmp_path, one)
     names = sorted(path.name for path in (tmp_path / "report_files").iterdir())
@@ -155,33 +153,29 @@ def test_only_those_it_was_trained_against_and_only_what_can_be_played(tmp_path:
     assert not (tmp_path / "report_files").exists()
 
 
-def test_a_run_on_another_environment_beside_it(tmp_path: Path) -> None:
+def test_a_run_on_another_environment_beside_it(tmp_path):
     text = page_of(tmp_path, cage2_run(tmp_path / "one"), make_run(tmp_path / "other"))
     assert "other not scored yet" in section(text, "Scores")
     assert "one" in section(text, "What Blue does")
     assert "other" not in section(text, "What Blue does")
 
 
-def test_a_damaged_checkpoint_is_one_line(tmp_path: Path) -> None:
-    from tests.workflow_rl.reporting.test_report import report as run_report
-
+def test_a_damaged_checkpoint_is_one_line(tmp_path):
     run = cage2_run(tmp_path / "run")
     (run / "best.safetensors").write_bytes(b"nothing")
-    result = run_report(run, "--output", tmp_path / "report.html")
-    assert result.exit_code == 2
-    assert "best.safetensors is damaged" in result.output
+    words = ("report", run, "--output", tmp_path / "report.html")
+    assert "best.safetensors is damaged" in output_of(*words, code=2)
     assert not (tmp_path / "report.html").exists()
     config = TrainConfig("async", env="CartPole-v1", settings=PPOConfig(hidden_sizes=(8,)))
     agent = PPOAgent(config.settings, config.environment.spaces(), seed=1)
     other = Checkpoint(config.to_dict(), agent.state_dict(), TrainingState())
     save_checkpoint(run / "best.safetensors", other)
-    result = run_report(run, "--output", tmp_path / "report.html")
-    assert result.exit_code == 2
-    assert "best.safetensors was trained on CartPole-v1, not on CAGE-2" in result.output
+    said = output_of(*words, code=2)
+    assert "best.safetensors was trained on CartPole-v1, not on CAGE-2" in said
 
 
 @pytest.mark.parametrize("name", ["n" * 250, "\udcff#%", "é" * 120])
-def test_replays_of_a_run_of_any_name(name: str, tmp_path: Path) -> None:
+def test_replays_of_a_run_of_any_name(name, tmp_path):
     text = page_of(tmp_path, cage2_run(tmp_path / name, red_agent="B_lineAgent"))
     links = re.findall(r'<a href="report_files/([^"]+)">', text)
     assert len(links) == 3
@@ -190,7 +184,7 @@ def test_replays_of_a_run_of_any_name(name: str, tmp_path: Path) -> None:
     }
 
 
-def test_no_two_runs_have_the_same_replays(tmp_path: Path) -> None:
+def test_no_two_runs_have_the_same_replays(tmp_path):
     """Their names differ by what no file name may have."""
     runs = [cage2_run(tmp_path / name / "run", red_agent="B_lineAgent") for name in ("a/b", "a-b")]
     text = page_of(tmp_path, *runs)

@@ -11,18 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
+from tests.cli import output_of
 from tests.handed_in import require_whole_to_load, used_together
-from workflow_rl.agents.policies.actor_critic import ActorCritic
-from workflow_rl.agents.policies.numpy_policy import PolicyParameters
-from workflow_rl.agents.policies.policy_file import save_policy
+from tests.playing import save_untrained
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.players import load_blue
 from workflow_rl.cage2.scoring.protocol import cell_spec, evaluate_blue
-from workflow_rl.commands.export import export
 from workflow_rl.runs.saved_agent import saved_path
 from workflow_rl.workflows.environment import OrderedCage2
 
@@ -79,27 +76,13 @@ print(json.dumps(totals))
 """
 
 
-def policy_for(environment: Cage2) -> PolicyParameters:
-    """One that chooses many different actions, greedily too."""
-    spaces = environment.spaces()
-    network = ActorCritic(
-        spaces.obs_dim, spaces.distribution, (32,), "tanh", seed=1, masked=spaces.masked
-    )
-    return network.policy_parameters()
-
-
 def submission(environment: Cage2, folder: Path) -> Path:
-    """The folder handed in. The agent itself is beside it, as agent.npz."""
-    agent = folder / "agent.npz"
-    about = {"env": environment.env_id, "env_args": dict(environment.args)}
-    save_policy(agent, policy_for(environment), about)
-    return exported(agent, folder / "submission")
+    """Return the folder handed in. The agent itself is beside it, as agent.npz."""
+    return exported(save_untrained(folder / "agent.npz", environment), folder / "submission")
 
 
 def exported(agent: Path | str, output: Path) -> Path:
-    arguments = [str(agent), "--format", "cage2", "--output", str(output)]
-    result = CliRunner().invoke(export, arguments)
-    assert result.exit_code == 0, result.output
+    output_of("export", agent, "--format", "cage2", "--output", output)
     return output
 
 
@@ -215,20 +198,16 @@ def test_its_evaluation_is_the_official_one(tmp_path: Path) -> None:
 
 
 def test_what_the_challenge_does_not_show_cannot_be_handed_in(tmp_path: Path) -> None:
-    environment = Cage2("mixed", 100, "compiled", "true-state")
-    about = {"env": environment.env_id, "env_args": dict(environment.args)}
-    save_policy(tmp_path / "agent.npz", policy_for(environment), about)
-    arguments = [str(tmp_path / "agent.npz"), "--format", "cage2", "--output"]
-    result = CliRunner().invoke(export, [*arguments, str(tmp_path / "submission")])
-    assert result.exit_code == 2
-    assert "it sees the true state" in result.output
-    assert not (tmp_path / "submission").exists()
+    agent = save_untrained(tmp_path / "agent.npz", Cage2("mixed", 100, "compiled", "true-state"))
+    folder = tmp_path / "submission"
+    said = output_of("export", agent, "--format", "cage2", "--output", folder, code=2)
+    assert "it sees the true state" in said
+    assert not folder.exists()
 
 
 def test_nothing_that_is_there_is_overwritten(tmp_path: Path) -> None:
     submission(VIEWS["table"], tmp_path)
-    arguments = [str(tmp_path / "agent.npz"), "--format", "cage2", "--output"]
-    for folder in (tmp_path / "submission", tmp_path / "agent.npz"):
-        result = CliRunner().invoke(export, [*arguments, str(folder)])
-        assert result.exit_code == 2
-        assert "give a new or empty folder" in result.output
+    agent = tmp_path / "agent.npz"
+    for place in (tmp_path / "submission", agent):
+        said = output_of("export", agent, "--format", "cage2", "--output", place, code=2)
+        assert "give a new or empty folder" in said

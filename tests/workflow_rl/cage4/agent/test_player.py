@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
+from tests.cli import output_of
 from workflow_rl import load_agent
 from workflow_rl.cage4 import parallel_env
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.scenario.scenario4 import ENV_ID, RED_AGENTS
-from workflow_rl.commands.main import main
 from workflow_rl.errors import ConfigError, ObservationError
 
 
@@ -63,8 +62,6 @@ def test_a_vector_of_another_size_is_named() -> None:
 
 
 def test_an_unknown_agent_is_told_the_known_names() -> None:
-    result = CliRunner().invoke(main, ["evaluate", "rule", "--env", ENV_ID])
-    assert result.exit_code == 2
-    message = " ".join(result.output.split())
+    message = " ".join(output_of("evaluate", "rule", "--env", ENV_ID, code=2).split())
     assert "nor an agent of this name on workflow_rl/CAGE4-v0: choose one of champion, " in message
     assert "Did you mean rules or robust-rules?" in message

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,7 +51,7 @@ def difference(first: Any, second: Any) -> str | None:
     )
 
 
-def test_numbers_are_those_of_the_compiled_simulator() -> None:
+def test_numbers_are_those_of_the_compiled_simulator():
     own = [[HOST_NAMES[number] for number in row] for row in NUMBERS.tolist()]
     assert own == [AGENT_HOSTS[agent][16 * i : 16 * i + 16] for agent, i in OWN_ZONES]
     assert exploits.PORTS[exploits.SSH] == SSH_PORT
@@ -61,7 +60,7 @@ def test_numbers_are_those_of_the_compiled_simulator() -> None:
 
 @pytest.mark.parametrize("red_agent", RED_AGENTS)
 @pytest.mark.parametrize("blue", ["random", "decoys", "rules"])
-def test_dictionaries_are_read_as_the_compiled_simulator_writes(red_agent: str, blue: str) -> None:
+def test_dictionaries_are_read_as_the_compiled_simulator_writes(red_agent, blue):
     simulator, reader = make_simulator("compiled", red_agent, 500), RawReader()
     team = make_scripted_team(blue)
     observations = simulator.reset(5)
@@ -73,7 +72,7 @@ def test_dictionaries_are_read_as_the_compiled_simulator_writes(red_agent: str, 
         record = reader.read(simulator.raw_observations())
 
 
-def test_all_that_a_record_can_tell_occurs() -> None:
+def test_all_that_a_record_can_tell_occurs():
     """Otherwise the test above would compare less than there is."""
     simulator = BatchedSimulator(6, shows_raw=True)
     simulator.reset(list(range(6)))
@@ -98,9 +97,7 @@ def test_all_that_a_record_can_tell_occurs() -> None:
 
 @pytest.mark.parametrize(("name", "steps"), [("cyborg", 60), ("published", 16)])
 @pytest.mark.parametrize("red_agent", RED_AGENTS[:2])
-def test_cyborgs_records_are_the_compiled_ones(
-    checkout: Path, name: str, steps: int, red_agent: str
-) -> None:
+def test_cyborgs_records_are_the_compiled_ones(checkout, name, steps, red_agent):
     first, second = (make_simulator(made, red_agent, 100) for made in (name, "compiled"))
     team = make_scripted_team("rules")
     first.reset(8)
@@ -114,7 +111,7 @@ def test_cyborgs_records_are_the_compiled_ones(
         observations = second.step(taken).observations
 
 
-def test_the_record_of_a_reset_tells_nothing_of_hosts(checkout: Path) -> None:
+def test_the_record_of_a_reset_tells_nothing_of_hosts(checkout):
     """An agent's own sessions, which the dictionaries of a reset list, are no shells."""
     for name in ("compiled", "cyborg", "published"):
         simulator = make_simulator(name, RED_AGENTS[0], 20)
@@ -130,17 +127,12 @@ def told(**hosts: Any) -> list[Any]:
     return [{"success": "UNKNOWN", **hosts}, *({"success": "TRUE"} for _ in range(4))]
 
 
-def test_addresses_of_other_agents_zones_belong_to_strangers() -> None:
+def test_addresses_of_other_agents_zones_belong_to_strangers():
     reader, host = RawReader(), "restricted_zone_a_subnet_user_host_3"
     other = "restricted_zone_a_subnet_server_host_0"
-    reader.begin(
-        told(
-            **{
-                name: {"Interface": [{"ip_address": address}]}
-                for name, address in ((host, "10.0.0.3"), (other, "10.0.0.9"))
-            }
-        )
-    )
+    addresses = {host: "10.0.0.3", other: "10.0.0.9"}
+    interfaces = {n: {"Interface": [{"ip_address": a}]} for n, a in addresses.items()}
+    reader.begin(told(**interfaces))
     scans = [
         {"local_port": 22, "local_address": "10.0.0.3", "remote_address": address, "remote_port": n}
         for n, address in enumerate(("10.0.0.9", "10.7.0.1"), start=50_000)
@@ -152,7 +144,7 @@ def test_addresses_of_other_agents_zones_belong_to_strangers() -> None:
     assert record["seen"][at][:2].tolist() == [SCANNED, SCANNED]
 
 
-def test_more_shells_than_fit_are_told() -> None:
+def test_more_shells_than_fit_are_told():
     reader, host = RawReader(), "restricted_zone_a_subnet_user_host_3"
     reader.begin(told())
     shells = [{"PID": pid} for pid in range(1, MAX_SOURCES + 2)]

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scripts.score_cage4_teams import play
 from tests.workflow_rl.cage4.agent.raw_records import (
     ALL_HOSTS,
     OTHER_USER,
@@ -15,7 +14,7 @@ from tests.workflow_rl.cage4.agent.raw_records import (
 )
 from workflow_rl.cage4.agent.belief import FIRST, RESTORE, Belief
 from workflow_rl.cage4.agent.blue_team import SingleTeam
-from workflow_rl.cage4.agent.raw_record import CMD, ESCALATE, NUMBERS, RAW, STRANGER, TAKEN
+from workflow_rl.cage4.agent.raw_record import CMD, ESCALATE, NUMBERS, RAW, TAKEN
 from workflow_rl.cage4.agent.rules import RULES, Rules, RuleTeam, ruled, sweep, worth_of_decoys
 from workflow_rl.cage4.agent.views import SLEEP
 from workflow_rl.cage4.scenario.scenario4 import (
@@ -26,9 +25,7 @@ from workflow_rl.cage4.scenario.scenario4 import (
     N_OBS,
     ON_HOSTS,
     PHASE_STARTS,
-    RED_AGENTS,
 )
-from workflow_rl.cage4.scoring.protocol import Author, play_protocol
 
 ZONE = 1  # Operational A, which has one agent of the same number.
 NAMES = [action.host for action in ACTIONS[ZONE][:16]]
@@ -60,7 +57,7 @@ def act(team: Shown, raw: Any) -> str:
     return str(ACTIONS[ZONE][team.play(raw)[ZONE]])
 
 
-def test_hosts_are_analysed_in_turn_and_those_of_users_more_often(team: Shown) -> None:
+def test_hosts_are_analysed_in_turn_and_those_of_users_more_often(team):
     hosts = []
     for _ in range(80):
         kind, host = act(team, raw_record()).split()
@@ -72,7 +69,7 @@ def test_hosts_are_analysed_in_turn_and_those_of_users_more_often(team: Shown) -
     assert hosts.count(USER) > 2 * hosts.count(SERVER)
 
 
-def test_users_hosts_get_decoys_until_an_analyse_is_worth_more() -> None:
+def test_users_hosts_get_decoys_until_an_analyse_is_worth_more():
     team = Shown()
     deployed, shown = [0] * 16, raw_record()
     for _ in range(20):
@@ -85,7 +82,7 @@ def test_users_hosts_get_decoys_until_an_analyse_is_worth_more() -> None:
     assert act(team, shown) == f"Analyse {NAMES[6]}"
 
 
-def test_red_meets_decoys_on_the_servers_that_it_knows_from_the_beginning() -> None:
+def test_red_meets_decoys_on_the_servers_that_it_knows_from_the_beginning():
     team, deployed = Shown(), []
     shown = raw_record()
     for _ in range(3):
@@ -100,7 +97,7 @@ def test_red_meets_decoys_on_the_servers_that_it_knows_from_the_beginning() -> N
     assert not any("server" in action for action in actions)
 
 
-def test_a_restore_takes_the_decoys_with_it() -> None:
+def test_a_restore_takes_the_decoys_with_it():
     belief = Belief(1)
     belief.begin([0], ALL_HOSTS, raw_record())
     belief.analysed[0, ZONE] = -20
@@ -115,7 +112,7 @@ def test_a_restore_takes_the_decoys_with_it() -> None:
     assert belief.decoys.sum() == 0
 
 
-def test_no_decoy_is_worth_deploying_where_red_is() -> None:
+def test_no_decoy_is_worth_deploying_where_red_is():
     belief = Belief(1)
     belief.begin([0], ALL_HOSTS, raw_record())
     belief.update([0], raw_record(files=(ZONE, USER, ESCALATE), shells=((ZONE, OTHER_USER),)))
@@ -124,23 +121,19 @@ def test_no_decoy_is_worth_deploying_where_red_is() -> None:
     assert (np.delete(worth[6:], [USER - 6, OTHER_USER - 6]) == RULES.decoy).all()
 
 
-def test_a_host_with_root_is_restored_before_all_else(team: Shown) -> None:
+def test_a_host_with_root_is_restored_before_all_else(team):
     shown = raw_record(files=(ZONE, USER, CMD | ESCALATE), shells=((ZONE, SERVER),))
     assert act(team, shown) == f"Restore {NAMES[USER]}"
     # The Restore has taken effect now, and the shell is next.
     assert act(team, raw_record()) == f"Remove {NAMES[SERVER]}"
 
 
-def test_an_old_shells_file_means_nothing(team: Shown) -> None:
-    assert act(team, raw_record(files=(ZONE, USER, CMD))).startswith("Analyse ")
-
-
-def test_a_shell_is_removed_and_its_host_analysed(team: Shown) -> None:
+def test_a_shell_is_removed_and_its_host_analysed(team):
     assert act(team, raw_record(shells=((ZONE, USER),))) == f"Remove {NAMES[USER]}"
     assert act(team, raw_record()) == f"Analyse {NAMES[USER]}"
 
 
-def test_a_shell_on_a_source_is_restored(team: Shown) -> None:
+def test_a_shell_on_a_source_is_restored(team):
     act(team, raw_record(source=(ZONE, SERVER, NUMBERS[ZONE, USER], TAKEN)))
     act(team, raw_record())  # The first Restore is behind it.
     attack = ZONE, SERVER, NUMBERS[ZONE, OTHER_USER], TAKEN
@@ -148,9 +141,7 @@ def test_a_shell_on_a_source_is_restored(team: Shown) -> None:
     assert act(team, raw_record(shells=((ZONE, OTHER_USER),))) == f"Restore {NAMES[OTHER_USER]}"
 
 
-def test_the_first_source_of_a_zone_is_restored_and_others_after_some_attacks(
-    team: Shown,
-) -> None:
+def test_the_first_source_of_a_zone_is_restored_and_others_after_some_attacks(team):
     shown = raw_record(source=(ZONE, SERVER, NUMBERS[ZONE, USER], TAKEN))
     assert act(team, shown) == f"Restore {NAMES[USER]}"
     shown = raw_record(source=(ZONE, SERVER, NUMBERS[ZONE, OTHER_USER], TAKEN))
@@ -159,7 +150,7 @@ def test_the_first_source_of_a_zone_is_restored_and_others_after_some_attacks(
     assert act(team, shown) == f"Restore {NAMES[OTHER_USER]}"
 
 
-def test_every_source_is_restored_soon_before_its_zones_decisive_phase(team: Shown) -> None:
+def test_every_source_is_restored_soon_before_its_zones_decisive_phase(team):
     act(team, raw_record(source=(ZONE, SERVER, NUMBERS[ZONE, USER], TAKEN)))
     act(team, raw_record(source=(ZONE, SERVER, NUMBERS[ZONE, OTHER_USER], TAKEN)))
     step = PHASE_STARTS[1] - RULES.lead
@@ -168,12 +159,7 @@ def test_every_source_is_restored_soon_before_its_zones_decisive_phase(team: Sho
     assert act(team, raw_record()) == f"Restore {NAMES[OTHER_USER]}"
 
 
-def test_a_stranger_is_no_host_of_ours(team: Shown) -> None:
-    shown = raw_record(source=(ZONE, SERVER, STRANGER, TAKEN))
-    assert act(team, shown).startswith("Analyse ")
-
-
-def test_nothing_is_repaired_or_analysed_that_no_longer_counts(team: Shown) -> None:
+def test_nothing_is_repaired_or_analysed_that_no_longer_counts(team):
     act(team, raw_record())
     shown = raw_record(files=(ZONE, USER, CMD | ESCALATE))
     team.belief.step[0] = COUNTED_STEPS - RULES.last - 2
@@ -183,7 +169,7 @@ def test_nothing_is_repaired_or_analysed_that_no_longer_counts(team: Shown) -> N
     assert act(team, shown) == "Sleep"
 
 
-def test_an_episode_that_goes_on_after_the_challenges_end_is_played_on(team: Shown) -> None:
+def test_an_episode_that_goes_on_after_the_challenges_end_is_played_on(team):
     act(team, raw_record())
     team.belief.step[0] = MAX_STEPS
     assert act(team, raw_record(files=(ZONE, USER, CMD | ESCALATE))).startswith("Restore ")
@@ -193,7 +179,7 @@ def test_an_episode_that_goes_on_after_the_challenges_end_is_played_on(team: Sho
 
 @pytest.mark.parametrize(("rules", "kind"), [(NO_DECOYS, "Analyse"), (RULES, "DeployDecoy")])
 @pytest.mark.parametrize("choice", [sweep, ruled])
-def test_hosts_that_do_not_exist_are_left_alone(choice: Any, rules: Rules, kind: str) -> None:
+def test_hosts_that_do_not_exist_are_left_alone(choice, rules, kind):
     masks = ALL_HOSTS.copy()
     masks[0, ON_HOSTS["Analyse"]] = False
     masks[0, ON_HOSTS["Analyse"][5, [3, 12]]] = True
@@ -204,7 +190,7 @@ def test_hosts_that_do_not_exist_are_left_alone(choice: Any, rules: Rules, kind:
     assert actions == ["Sleep"] * 4 + [f"{kind} office_network_subnet_user_host_6"]
 
 
-def test_the_sweep_prefers_what_is_longest_ago_and_what_was_attacked() -> None:
+def test_the_sweep_prefers_what_is_longest_ago_and_what_was_attacked():
     belief = Belief(1)
     belief.begin([0], ALL_HOSTS, raw_record())
     for _ in range(30):
@@ -217,7 +203,7 @@ def test_the_sweep_prefers_what_is_longest_ago_and_what_was_attacked() -> None:
 
 
 @pytest.mark.parametrize(("rules", "routine"), [(NO_DECOYS, "Analyse"), (RULES, "DeployDecoy")])
-def test_an_agent_acts_on_its_own_observations_alone(rules: Rules, routine: str) -> None:
+def test_an_agent_acts_on_its_own_observations_alone(rules, routine):
     draw = np.random.default_rng(1)
     team, other = Shown(rules), Shown(rules)
     own = np.zeros(137, np.bool_)
@@ -248,20 +234,3 @@ def drawn_record(draw: np.random.Generator) -> Any:
     record["source"] = (np.arange(137) // 17 * 17)[:, None] + draw.integers(1, 17, (137, 6))
     record["seen"] = draw.integers(1, 32, (137, 6))
     return record
-
-
-def test_many_episodes_at_once_are_played_as_one_and_well() -> None:
-    n = 40
-    seeds = range(7_000_000, 7_000_000 + n)
-    total = play(RuleTeam, seeds, RED_AGENTS[0]).total
-    assert play(RuleTeam, seeds[3:4], RED_AGENTS[0]).total == total[3]
-    assert total.mean() > -110
-
-
-def test_both_simulators_give_the_team_the_same_returns(checkout: object) -> None:
-    author = Author("rules", "us", "rules")
-    totals = [
-        play_protocol(SingleTeam(RuleTeam()), author, name, 2, 3, steps=60).totals
-        for name in ("compiled", "cyborg")
-    ]
-    assert totals[0] == totals[1]

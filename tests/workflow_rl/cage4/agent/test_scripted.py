@@ -5,13 +5,7 @@ import pytest
 
 from tests.workflow_rl.cage4.agent.raw_records import raw_record
 from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
-from workflow_rl.cage4.scenario.scenario4 import (
-    ACTIONS,
-    AGENT_HOSTS,
-    N_ACTIONS,
-    OBS_SIZES,
-    SLEEP_ACTIONS,
-)
+from workflow_rl.cage4.scenario.scenario4 import ACTIONS, AGENT_HOSTS, OBS_SIZES, SLEEP_ACTIONS
 
 FREE, BUSY = [0] * 5, [1] * 5
 
@@ -78,7 +72,3 @@ def test_connections_alone_concern_one_team_only() -> None:
 def test_an_unknown_team_is_refused() -> None:
     with pytest.raises(ValueError, match="blue='winner': choose one of sleep, random"):
         make_scripted_team("winner")
-
-
-def test_sizes() -> None:
-    assert tuple(map(len, masks())) == N_ACTIONS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,9 +29,7 @@ CONTRACTOR = "contractor_network_subnet"
 
 @pytest.mark.parametrize(("red", "seed"), zip(RED_TEAMS, (3, 4, 5), strict=True))
 @pytest.mark.parametrize("simulator", ["cyborg", "published"])
-def test_red_agents_see_and_do_what_they_do_in_cyborg(
-    checkout: Path, simulator: str, red: str, seed: int
-) -> None:
+def test_red_agents_see_and_do_what_they_do_in_cyborg(checkout, simulator, red, seed):
     n_steps = 60 if simulator == "cyborg" else 12
     pair = episode_of("restores", red, seed, n_steps)
     official, own = (
@@ -71,7 +68,7 @@ def discovery() -> int:
     return RED_CHOICES[0].index(RedAction("DiscoverRemoteSystems", CONTRACTOR))
 
 
-def test_what_an_agent_discovers_it_may_scan_next() -> None:
+def test_what_an_agent_discovers_it_may_scan_next():
     simulator = begun()
     before = masks(simulator).sum()
     play(simulator, {0: discovery()})
@@ -81,7 +78,7 @@ def test_what_an_agent_discovers_it_may_scan_next() -> None:
     assert masks(simulator).sum() - before == 4 * (n_hosts - 1)
 
 
-def test_what_an_agent_does_not_know_is_an_invalid_action() -> None:
+def test_what_an_agent_does_not_know_is_an_invalid_action():
     simulator = begun()
     unknown = RED_CHOICES[0].index(RedAction("Impact", "restricted_zone_a_subnet_server_host_0"))
     assert not simulator.rows[0, FIRST_RED_CHOICE[0] + unknown]
@@ -91,14 +88,14 @@ def test_what_an_agent_does_not_know_is_an_invalid_action() -> None:
     assert facts(simulator, 0) == ([FALSE], [actions.WITHDRAW + 1])
 
 
-def test_agents_without_a_session_do_nothing() -> None:
+def test_agents_without_a_session_do_nothing():
     simulator = begun()
     play(simulator, dict.fromkeys(range(1, 6), 1))
     assert facts(simulator, 3) == ([UNKNOWN], [])
     assert simulator.rows[0, FIRST_RED_CHOICE[1] :].sum() == 5
 
 
-def test_a_busy_agent_goes_on() -> None:
+def test_a_busy_agent_goes_on():
     simulator = begun()
     play(simulator, {0: discovery()})
     start = FIRST_RED_CHOICE[0]
@@ -113,7 +110,7 @@ def test_a_busy_agent_goes_on() -> None:
     assert facts(simulator, 0)[1] == [actions.STEALTH_SCAN]
 
 
-def test_a_copy_goes_on_as_the_original() -> None:
+def test_a_copy_goes_on_as_the_original():
     simulator, reds = begun(), ProgramReds()
     reds.reset(1)
 
@@ -135,6 +132,6 @@ def test_a_copy_goes_on_as_the_original() -> None:
 
 
 @pytest.mark.parametrize("wrong", [[0, 0, 0, 0, 0, 396], [-1, 0, 0, 0, 0, 0], [0.5] * 6, [0] * 5])
-def test_a_choice_that_is_none_is_refused(wrong: list[int]) -> None:
+def test_a_choice_that_is_none_is_refused(wrong):
     with pytest.raises(ValueError, match="choices"):
         begun().choose([wrong])

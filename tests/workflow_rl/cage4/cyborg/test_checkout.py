@@ -2,51 +2,46 @@ from __future__ import annotations
 
 import shutil
 import sys
-from pathlib import Path
 
 import pytest
 
 from workflow_rl.cage4.cyborg.checkout import COMMIT, VARIABLE, CheckoutError, cyborg_checkout
+from workflow_rl.cage4.cyborg.installation import simulators
 from workflow_rl.cage4.cyborg.private_cyborg import Cyborg
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 
 
-def assert_one_clear_line(error: pytest.ExceptionInfo[CheckoutError]) -> None:
+def require_one_clear_line(message: str) -> None:
+    """Check that the one line of the error has the message, and how to get the checkout."""
+    with pytest.raises(CheckoutError, match=message) as error:
+        cyborg_checkout()
     text = str(error.value)
     assert "\n" not in text
     assert VARIABLE in text
     assert f"git -C cage-challenge-4 checkout {COMMIT}" in text
 
 
-def test_a_missing_name_is_told_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_name_is_told_with_the_way_to_get_it(monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
-    with pytest.raises(CheckoutError, match="--cyborg4") as error:
-        cyborg_checkout()
-    assert_one_clear_line(error)
+    require_one_clear_line("--cyborg4")
 
 
-def test_a_folder_without_cyborg_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_folder_without_cyborg_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    with pytest.raises(CheckoutError, match=str(tmp_path)) as error:
-        cyborg_checkout()
-    assert_one_clear_line(error)
+    require_one_clear_line(str(tmp_path))
 
 
-def test_another_commit_is_refused(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_another_commit_is_refused(checkout, monkeypatch, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(checkout / "CybORG", copy / "CybORG")
     monkeypatch.setenv(VARIABLE, str(copy))
     assert cyborg_checkout() == copy
     with (copy / "CybORG" / "Simulator" / "State.py").open("a") as file:
         file.write("changed = True\n")
-    with pytest.raises(CheckoutError, match="not that of commit") as error:
-        cyborg_checkout()
-    assert_one_clear_line(error)
+    require_one_clear_line("not that of commit")
 
 
-def test_an_import_leaves_nothing_behind(checkout: Path) -> None:
+def test_an_import_leaves_nothing_behind(checkout):
     before, paths = dict(sys.modules), list(sys.path)
     cyborg = Cyborg()
     assert cyborg["Simulator.State"].State.__module__ == "CybORG.Simulator.State"
@@ -64,6 +59,22 @@ def test_an_import_leaves_nothing_behind(checkout: Path) -> None:
         (("cyborg", "SleepAgent", 2), "max_steps=2: choose 3 or more"),
     ],
 )
-def test_wrong_arguments_of_simulators_are_named(arguments: tuple[str, ...], words: str) -> None:
+def test_wrong_arguments_of_simulators_are_named(arguments, words):
     with pytest.raises(ValueError, match=words):
         make_simulator(*arguments)  # type: ignore[arg-type]
+
+
+def test_doctor_tells_of_the_checkout(checkout, tmp_path, monkeypatch):
+    (found,) = simulators()
+    assert found.text.startswith("commit 8c3c50c")
+    assert not found.fix
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    (wrong,) = simulators()
+    assert "holds no CybORG/env.py" in wrong.text
+    assert wrong.fix.startswith("git clone")
+
+
+def test_no_checkout_is_no_fault(monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    (found,) = simulators()
+    assert not found.fix

@@ -28,9 +28,8 @@ def test_draws_and_states_are_numpys(seed: int) -> None:
             p = kinds.dirichlet(np.ones(n)).tolist()
             assert ours.choice(range(n), p=p) == theirs.choice(range(n), p=p)
         elif kind == 5:
-            assert ours.integers(3, 3 + n, endpoint=True) == theirs.integers(
-                3, 3 + n, endpoint=True
-            )
+            bounds = {"low": 3, "high": 3 + n, "endpoint": True}
+            assert ours.integers(**bounds) == theirs.integers(**bounds)
         else:
             pairs = [(f"red_agent_{i}", "host") for i in range(n)]
             assert ours.choice(pairs, replace=False) == tuple(theirs.choice(pairs, replace=False))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ PUBLISHED, SPED_UP = ("published", "compiled"), ("cyborg", "compiled")
 
 
 @pytest.mark.parametrize("name", list(SCENARIOS))
-def test_the_compiled_simulator_plays_as_cyborg_as_published(checkout: Path, name: str) -> None:
+def test_the_compiled_simulator_plays_as_cyborg_as_published(checkout, name):
     made = (make_simulator(kind, max_steps=24, scenario=SCENARIOS[name]) for kind in PUBLISHED)
     steps, difference, error = compare(*made, episode_of("random", RED_AGENTS[0], 5, 8), 1)
     assert (steps, difference, error) == (8, None, "")
@@ -40,9 +39,7 @@ def test_the_compiled_simulator_plays_as_cyborg_as_published(checkout: Path, nam
 
 @pytest.mark.parametrize("red_agent", [RED_AGENTS[0], RED_AGENTS[2]])
 @pytest.mark.parametrize("name", list(SCENARIOS))
-def test_the_compiled_simulator_plays_as_cyborg_sped_up(
-    checkout: Path, name: str, red_agent: str
-) -> None:
+def test_the_compiled_simulator_plays_as_cyborg_sped_up(checkout, name, red_agent):
     made = (make_simulator(kind, red_agent, scenario=SCENARIOS[name]) for kind in SPED_UP)
     steps, difference, error = compare(*made, episode_of("decoys", red_agent, 6, 80))
     assert (steps, difference, error) == (80, None, "")
@@ -51,7 +48,7 @@ def test_the_compiled_simulator_plays_as_cyborg_sped_up(
 @pytest.mark.slow
 @pytest.mark.timeout(4 * 3600)
 @pytest.mark.parametrize("name", list(SCENARIOS))
-def test_whole_episodes_are_cyborgs(checkout: Path, name: str) -> None:
+def test_whole_episodes_are_cyborgs(checkout, name):
     pairs = itertools.islice(itertools.cycle(itertools.product(TEAMS, RED_AGENTS)), 60)
     for seed, (blue, red_agent) in enumerate(pairs, start=9_100_000):
         made = (make_simulator(kind, red_agent, scenario=SCENARIOS[name]) for kind in SPED_UP)
@@ -62,7 +59,7 @@ def test_whole_episodes_are_cyborgs(checkout: Path, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(4 * 3600)
 @pytest.mark.parametrize("name", list(VARIANTS))
-def test_whole_episodes_are_cyborgs_as_published(checkout: Path, name: str) -> None:
+def test_whole_episodes_are_cyborgs_as_published(checkout, name):
     for seed, (blue, red_agent) in enumerate(
         [
             *itertools.product(("random", "sleep", "rules"), RED_AGENTS[:1]),
@@ -82,7 +79,7 @@ def controller_of(scenario: Scenario) -> Any:
     return simulator._controller
 
 
-def test_cyborgs_networks_and_greens_have_the_values(checkout: Path) -> None:
+def test_cyborgs_networks_and_greens_have_the_values(checkout):
     controller = controller_of(ALL_CHANGED)
     agents = [interface.agent for interface in controller.agent_interfaces.values()]
     greens = [agent for agent in agents if agent.name.startswith("green")]
@@ -93,7 +90,7 @@ def test_cyborgs_networks_and_greens_have_the_values(checkout: Path) -> None:
     assert [sum(kind in host for host in hosts) for kind in ("user", "server")] == [8 * 4, 8 * 5]
 
 
-def test_cyborgs_red_actions_have_the_values(checkout: Path) -> None:
+def test_cyborgs_red_actions_have_the_values(checkout):
     simulator = SpedUpNetwork(RED_AGENTS[0], 500, ALL_CHANGED)
     simulator.reset(1)
     red = simulator._controller.agent_interfaces["red_agent_0"].agent
@@ -107,14 +104,14 @@ def test_cyborgs_red_actions_have_the_values(checkout: Path) -> None:
     assert played["ExploitRemoteService"] == (2, None)
 
 
-def test_the_challenge_is_played_by_cyborgs_own_classes(checkout: Path) -> None:
+def test_the_challenge_is_played_by_cyborgs_own_classes(checkout):
     controller = controller_of(CHALLENGE)
     parts = [controller.scenario_generator]
     parts += [interface.agent for interface in controller.agent_interfaces.values()]
     assert all(type(part).__module__.startswith("CybORG.") for part in parts)
 
 
-def test_shapes_are_the_challenges(checkout: Path) -> None:
+def test_shapes_are_the_challenges(checkout):
     simulator = StockSimulator(RED_AGENTS[0], 500, Scenario(users=1, servers=1))
     assert tuple(map(len, simulator.reset(1))) == OBS_SIZES
     assert tuple(map(len, simulator.masks)) == N_ACTIONS

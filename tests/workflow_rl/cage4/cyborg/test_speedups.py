@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -23,9 +21,7 @@ pytestmark = pytest.mark.system
     ("blue", "red_agent"),
     list(zip(("random", "restores", "blocks", "decoys"), RED_AGENTS, strict=True)),
 )
-def test_short_episodes_are_those_of_cyborg_as_published(
-    checkout: Path, blue: str, red_agent: str
-) -> None:
+def test_short_episodes_are_those_of_cyborg_as_published(checkout, blue, red_agent):
     stock, sped_up = StockSimulator(red_agent, 24), SpedUpNetwork(red_agent, 24)
     steps, difference, error = compare(
         stock, sped_up, episode_of(blue, red_agent, 7, 13), state_every=4
@@ -33,14 +29,14 @@ def test_short_episodes_are_those_of_cyborg_as_published(
     assert (steps, difference, error) == (13, None, "")
 
 
-def test_a_step_past_the_end_fails_in_both(checkout: Path) -> None:
+def test_a_step_past_the_end_fails_in_both(checkout):
     stock, sped_up = StockSimulator("SleepAgent", 3), SpedUpNetwork("SleepAgent", 3)
     steps, difference, error = compare(stock, sped_up, episode_of("sleep", "SleepAgent", 1, 9))
     assert (steps, difference) == (4, None)
     assert error.startswith("CybORG fails in step 4: ValueError: Step number (3) exceeds")
 
 
-def test_a_stream_goes_on_as_in_cyborg(checkout: Path) -> None:
+def test_a_stream_goes_on_as_in_cyborg(checkout):
     kinds = (StockSimulator, SpedUpNetwork, CompiledSimulator)
     stock, *others = simulators = [kind(RED_AGENTS[0], 500) for kind in kinds]
     for simulator in simulators:
@@ -54,7 +50,7 @@ def test_a_stream_goes_on_as_in_cyborg(checkout: Path) -> None:
         assert other.true_state() == stock.true_state()
 
 
-def test_sped_up_cyborg_has_the_stored_digests(checkout: Path) -> None:
+def test_sped_up_cyborg_has_the_stored_digests(checkout):
     for red_agent in RED_AGENTS[:3]:
         pair = next(pair for pair in stored_digests() if pair.red_agent == red_agent)
         short = pair._replace(steps=60)
@@ -63,7 +59,7 @@ def test_sped_up_cyborg_has_the_stored_digests(checkout: Path) -> None:
         assert digests.first_difference(EpisodeDigests(steps[:61], states[:2])) is None
 
 
-def test_busy_agents_are_told(checkout: Path) -> None:
+def test_busy_agents_are_told(checkout):
     simulator = SpedUpNetwork("SleepAgent", 500)
     simulator.reset(1)
     restore = int(np.flatnonzero(simulator.masks[0][33:49])[0]) + 33
@@ -75,9 +71,7 @@ def test_busy_agents_are_told(checkout: Path) -> None:
     assert steps == [(4, -1), (3, 0), (2, -1), (1, 0), (0, 0), (0, 0)]
 
 
-def test_what_cyborg_raises_is_told_with_its_step(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cyborg_raises_is_told_with_its_step(checkout, monkeypatch):
     simulator = SpedUpNetwork("SleepAgent", 500)
     simulator.reset(1)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ def args(**changes: Any) -> dict[str, Any]:
     return dict(GUEST.make(GUEST.arguments()(**changes)).args)
 
 
-def test_both_sides_play_in_the_scenario_that_is_asked_for() -> None:
+def test_both_sides_play_in_the_scenario_that_is_asked_for():
     sides = GUEST.sides(args(max_steps=40, users=3, phishing_rate=0.5))
     for side, opponents in (("Blue", "SleepAgent=3,DiscoveryFSRed=1"), ("Red", "champion,rules=2")):
         found = sides[side]
@@ -43,12 +42,12 @@ def test_both_sides_play_in_the_scenario_that_is_asked_for() -> None:
         GUEST.sides(args(scenarios=("challenge", "more-phishing")))
 
 
-def test_a_run_against_several_blues_has_a_name() -> None:
+def test_a_run_against_several_blues_has_a_name():
     assert Cage4Red(blue_agent="champion=2,rules=1").label == "cage4-red-champion-2-rules-1"
     assert len(Cage4Red(blue_agent="rules=1," * 20).label) == 80
 
 
-def test_an_episode_of_red_meets_one_of_several_blues() -> None:
+def test_an_episode_of_red_meets_one_of_several_blues():
     """Red does nothing: it gets what Blue pays for greens and for its own actions."""
     numbers, blues = range(8), ("random", "rules", "champion")
 
@@ -68,7 +67,7 @@ def test_an_episode_of_red_meets_one_of_several_blues() -> None:
     assert all(any(blue) for blue in zip(*met, strict=True))
 
 
-def test_agents_of_both_sides_play_each_other(tmp_path: Path) -> None:
+def test_agents_of_both_sides_play_each_other(tmp_path):
     red, sides = write_red_team(tmp_path / "red.npz"), GUEST.sides(args(max_steps=60, users=3))
 
     def episode_return(agent: str, side: str, opponent: str) -> float:
@@ -88,9 +87,7 @@ def test_agents_of_both_sides_play_each_other(tmp_path: Path) -> None:
         ("Red", "Blue", ["champion", "rules"]),
     ],
 )
-def test_new_opponents_of_either_side_are_trained(
-    tmp_path: Path, side: str, other: str, fixed: list[str]
-) -> None:
+def test_new_opponents_of_either_side_are_trained(tmp_path, side, other, fixed):
     agent = "champion" if side == "Blue" else write_red_team(tmp_path / "red.npz")
     config = TrainConfig(
         **{"mode": "async", "env": ENV_ID, "env_args": {"max_steps": 20}},

@@ -26,7 +26,6 @@ SPEC = episode_spec(0, 3, ("FiniteStateRedAgent",))
 def taught(teacher: str, **args: Any) -> Trajectory:
     environment = Cage4(max_steps=STEPS, **args)
     make_envs = Cage4Guest().teaching(teacher, environment)
-    assert make_envs is not None
     actor = Advised(environment.spaces())
     trajectory = actor.without(play_episode(make_envs(2), actor, SPEC))
     assert trajectory.obs.shape == (STEPS - 1, environment.make_envs(1).reset([0], [SPEC]).shape[1])
@@ -58,7 +57,6 @@ def test_of_suspects_the_advice_is_what_the_rules_repair() -> None:
     args = {"observation": "belief", "actions": "suspects", "own_rewards": True}
     lesson = taught("rules", **args)
     layout = Cage4(**args).spaces().team
-    assert layout is not None
     decides = layout.status(lesson.obs) == ACTS
     taken = [(agent, lesson.action[step, agent]) for step, agent in np.argwhere(decides)]
     kinds = {ACTIONS[agent][action].kind for agent, action in taken}

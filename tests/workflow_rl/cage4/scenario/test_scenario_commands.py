@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
+from tests.cli import output_of
 from tests.workflow_rl.cage2.scoring.test_replay import data_of
 from tests.workflow_rl.reporting.test_report import figures
 from workflow_rl.cage4.agent.blue_team import SingleTeam
@@ -21,16 +21,15 @@ from workflow_rl.cage4.scoring import report
 from workflow_rl.cage4.scoring.protocol import Author, evaluated_episodes, play_protocol
 from workflow_rl.cage4.scoring.replays import Cage4Replays
 from workflow_rl.cage4.scoring.scoring import Cage4Scoring
-from workflow_rl.commands.main import main
 
 ENV = ("--env", "workflow_rl/CAGE4-v0")
 STEPS = 60
 SCENARIO = Scenario(phishing_rate=0.75, users=4)
 GIVEN = ("--phishing-rate", "0.75", "--users", "4")
-
-
-def run(command: str, *arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, [command, *map(str, arguments)])
+TINY = (
+    *("--episodes-per-update", "2", "--n-envs", "2", "--n-workers", "1"),
+    *("--max-steps", "12", "--hidden-sizes", "4", "--quiet"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +42,9 @@ def totals() -> list[int]:
 def test_evaluate_plays_it_and_says_so(tmp_path: Path, totals: list[int]) -> None:
     path = tmp_path / "scores.json"
     counts = ("--episodes", "2", "--max-steps", str(STEPS))
-    result = run("evaluate", "rules", *ENV, *GIVEN, *counts, "--json", path)
-    assert result.exit_code == 0, result.output
-    assert "Changed from the challenge: phishing rate 0.75, users 4." in result.output
-    assert "UC, 1st place" not in result.output
+    said = output_of("evaluate", "rules", *ENV, *GIVEN, *counts, "--json", path)
+    assert "Changed from the challenge: phishing rate 0.75, users 4." in said
+    assert "UC, 1st place" not in said
     scores = json.loads(path.read_text())
     assert scores["totals"] == totals
     assert scores["scenario"] == asdict(SCENARIO)
@@ -55,8 +53,7 @@ def test_evaluate_plays_it_and_says_so(tmp_path: Path, totals: list[int]) -> Non
 def test_replay_shows_the_evaluations_episode(tmp_path: Path, totals: list[int]) -> None:
     page = tmp_path / "replay.html"
     given = ("--max-steps", str(STEPS), "--episode", "1", "--output", page)
-    result = run("replay", "rules", *ENV, *GIVEN, *given)
-    assert result.exit_code == 0, result.output
+    output_of("replay", "rules", *ENV, *GIVEN, *given)
     (recording,) = data_of(page)["recordings"]
     assert recording["steps"][-1]["total"] == totals[1]
     assert "against FiniteStateRedAgent (phishing rate 0.75, users 4)" in page.read_text()
@@ -66,9 +63,8 @@ def test_parity_compares_it(checkout: Path, tmp_path: Path) -> None:
     record = tmp_path / "record.jsonl"
     given = ("--episodes", "1", "--blue", "random", "--red-agent", "FiniteStateRedAgent")
     counts = ("--max-steps", "30", "--n-workers", "1", "--record", record)
-    result = run("parity", *ENV, *GIVEN, *given, *counts)
-    assert result.exit_code == 0, result.output
-    assert "1 episodes, 30 steps, 0 differences" in result.output
+    said = output_of("parity", *ENV, *GIVEN, *given, *counts)
+    assert "1 episodes, 30 steps, 0 differences" in said
     assert json.loads(record.read_text())["scenario"] == asdict(SCENARIO)
 
 
@@ -79,27 +75,20 @@ def short_reports(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_names_it_and_is_scored_in_it(tmp_path: Path) -> None:
-    counts = ("--total-episodes", "2", "--episodes-per-update", "2", "--n-envs", "2")
-    options = ("--max-steps", "12", "--n-workers", "1", "--hidden-sizes", "4", "--quiet")
     path = tmp_path / "run"
-    scored = ("--final-evaluation", "1")
-    result = run("train-async", *ENV, *GIVEN, *counts, *options, *scored, "--run-dir", path)
-    assert result.exit_code == 0, result.output
+    scored = ("--total-episodes", "2", "--final-evaluation", "1", "--run-dir", path)
+    said = output_of("train-async", *ENV, *GIVEN, *TINY, *scored)
     assert Scenario.among(json.loads((path / "config.json").read_text())) == SCENARIO
     assert json.loads((path / "evaluation.json").read_text())["scenario"] == asdict(SCENARIO)
-    assert "For comparison" not in result.output
-    assert "learned in another scenario" not in result.output
-    result = run("evaluate", path, "--episodes", "1")
-    assert "learned in another scenario: phishing rate 0.75, users 4." in result.output
-    result = run("report", path, "--output", tmp_path / "report.html")
-    assert result.exit_code == 0, result.output
+    assert "For comparison" not in said
+    assert "learned in another scenario" not in said
+    told = "learned in another scenario: phishing rate 0.75, users 4."
+    assert told in output_of("evaluate", path, "--episodes", "1")
+    output_of("report", path, "--output", tmp_path / "report.html")
     assert_what_blue_does(path, (tmp_path / "report.html").read_text())
     page = ("--max-steps", "12", "--output", tmp_path / "replay.html")
-    result = run("replay", path, *page)
-    assert "learned in another scenario: phishing rate 0.75, users 4." in result.output
-    result = run("replay", path, *page, *GIVEN)
-    assert result.exit_code == 0, result.output
-    assert "learned" not in result.output
+    assert told in output_of("replay", path, *page)
+    assert "learned" not in output_of("replay", path, *page, *GIVEN)
 
 
 def assert_what_blue_does(path: Path, page: str) -> None:
@@ -125,32 +114,26 @@ def assert_what_blue_does(path: Path, page: str) -> None:
 def test_a_run_in_several_scenarios_is_scored_in_each(tmp_path: Path) -> None:
     names = ["challenge", "more-phishing"]
     given = [word for name in names for word in ("--scenarios", name)]
-    counts = ("--total-episodes", "4", "--episodes-per-update", "2", "--n-envs", "2")
-    options = ("--max-steps", "12", "--n-workers", "1", "--hidden-sizes", "4", "--quiet")
     path = tmp_path / "run"
-    scored = ("--final-evaluation", "2", "--run-dir", path)
-    result = run("train-async", *ENV, *given, *counts, *options, *scored)
-    assert result.exit_code == 0, result.output
-    assert "mean total reward of 4 episodes" in result.output
-    assert "evaluation in 2 scenarios on compiled" in result.output
+    scored = ("--total-episodes", "4", "--final-evaluation", "2", "--run-dir", path)
+    said = output_of("train-async", *ENV, *given, *TINY, *scored)
+    assert "mean total reward of 4 episodes" in said
+    assert "evaluation in 2 scenarios on compiled" in said
     scores = json.loads((path / "evaluation.json").read_text())
     assert list(scores["scenarios"]) == names
     parts = list(scores["scenarios"].values())
     assert [part["scenario"]["phishing_rate"] for part in parts] == [0.01, 0.75]
     assert scores["totals"] == scores["returns"] == parts[0]["totals"] + parts[1]["totals"]
     assert scores["mean"] == pytest.approx((parts[0]["mean"] + parts[1]["mean"]) / 2)
-    for command in ("train-async", "report"):
-        again = ["--resume", path, "--total-episodes", "6", "--quiet"]
-        words = again if command == "train-async" else [path, "--output", tmp_path / "report.html"]
-        result = run(command, *words)
-        assert result.exit_code == 0, result.output
-    result = run("evaluate", path, "--episodes", "2", "--max-steps", "12")
-    assert "learned in several scenarios: challenge, more-phishing." in result.output
+    output_of("train-async", "--resume", path, "--total-episodes", "6", "--quiet")
+    output_of("report", path, "--output", tmp_path / "report.html")
+    evaluate = ("evaluate", path, "--episodes", "2", "--max-steps", "12")
+    said = output_of(*evaluate)
+    assert "learned in several scenarios: challenge, more-phishing." in said
     files = ("--output-dir", tmp_path / "files", "--json", tmp_path / "scores.json")
-    result = run("evaluate", path, *given, "--episodes", "2", "--max-steps", "12", *files)
-    assert result.exit_code == 0, result.output
-    assert re.search("(best.safetensors|run), more-phishing", result.output)
-    assert "learned" not in result.output
+    said = output_of(*evaluate, *given, *files)
+    assert re.search("(best.safetensors|run), more-phishing", said)
+    assert "learned" not in said
     again = json.loads((tmp_path / "scores.json").read_text())
     assert [len(part["totals"]) for part in again["scenarios"].values()] == [2, 2]
     assert sorted(folder.name for folder in (tmp_path / "files").iterdir()) == names
@@ -158,9 +141,8 @@ def test_a_run_in_several_scenarios_is_scored_in_each(tmp_path: Path) -> None:
 
 def test_a_name_does_not_go_with_values() -> None:
     given = ("--scenarios", "more-phishing", "--users", "4")
-    result = run("evaluate", "rules", *ENV, *given)
-    assert result.exit_code == 2
-    assert "--scenarios: have values of their own: leave out users 4" in result.output
+    said = output_of("evaluate", "rules", *ENV, *given, code=2)
+    assert "--scenarios: have values of their own: leave out users 4" in said
 
 
 def test_its_scores_are_not_the_agents_own() -> None:
@@ -189,7 +171,6 @@ def test_its_scores_are_not_the_agents_own() -> None:
 @pytest.mark.parametrize("command", ["train-async", "evaluate", "replay", "parity"])
 def test_a_value_out_of_range_is_one_line(command: str, option: str, value: str) -> None:
     agent = ["rules"] if command in ("evaluate", "replay") else []
-    result = run(command, *agent, *ENV, option, value)
-    assert result.exit_code == 2
-    assert result.output.count("Error: ") == 1
-    assert f"for '{option}'" in result.output
+    said = output_of(command, *agent, *ENV, option, value, code=2)
+    assert said.count("Error: ") == 1
+    assert f"for '{option}'" in said

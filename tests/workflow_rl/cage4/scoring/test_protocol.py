@@ -3,7 +3,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,9 +24,7 @@ SLEEPER = make_scripted_team("sleep")
 def simulator(monkeypatch: pytest.MonkeyPatch) -> CountingSimulator:
     counting = CountingSimulator()
 
-    def make_simulator(
-        name: str, red_agent: str, max_steps: int, scenario: Scenario
-    ) -> CountingSimulator:
+    def make_simulator(name: str, red_agent: str, max_steps: int, scenario: Scenario) -> Any:
         counting.max_steps, counting.scenario = max_steps, scenario
         return counting
 
@@ -34,14 +32,14 @@ def simulator(monkeypatch: pytest.MonkeyPatch) -> CountingSimulator:
     return counting
 
 
-def test_498_rewards_count_and_episodes_are_of_one_stream(simulator: CountingSimulator) -> None:
+def test_498_rewards_count_and_episodes_are_of_one_stream(simulator):
     scores = play_protocol(SLEEPER, AUTHOR, episodes=2, seed=5)
     assert scores.totals == [-498 * 499 // 2] * 2
     assert simulator.streams == [5]
     assert simulator.seeds == [None, None]
 
 
-def test_files_are_those_of_the_challenge(simulator: CountingSimulator, tmp_path: Path) -> None:
+def test_files_are_those_of_the_challenge(simulator, tmp_path):
     folder = tmp_path / "new" / "folder"
     play_protocol(SLEEPER, AUTHOR, "compiled", 2, 5, folder, steps=4)
     names = ["actions.txt", "full.txt", "scores.txt", "summary.json", "summary.txt"]
@@ -65,7 +63,7 @@ def test_files_are_those_of_the_challenge(simulator: CountingSimulator, tmp_path
     assert summary["simulator"]["name"] == "compiled"
 
 
-def test_the_scenario_is_played_and_written(simulator: CountingSimulator, tmp_path: Path) -> None:
+def test_the_scenario_is_played_and_written(simulator, tmp_path):
     scenario = Scenario(longest_red_action=1)
     scores = play_protocol(SLEEPER, AUTHOR, "compiled", 2, 5, tmp_path, steps=4, scenario=scenario)
     assert simulator.scenario == scores.scenario == scenario
@@ -73,7 +71,7 @@ def test_the_scenario_is_played_and_written(simulator: CountingSimulator, tmp_pa
     assert summary["scenario"] == dataclasses.asdict(scenario)
 
 
-def test_only_the_challenges_episodes_are_official() -> None:
+def test_only_the_challenges_episodes_are_official():
     scores = TeamScores("compiled", "FiniteStateRedAgent", 0, 500, [-1])
     assert scores.is_official
     for changed in (
@@ -84,11 +82,11 @@ def test_only_the_challenges_episodes_are_official() -> None:
         assert not dataclasses.replace(scores, **changed).is_official
 
 
-def test_one_episode_has_no_standard_deviation(simulator: CountingSimulator) -> None:
+def test_one_episode_has_no_standard_deviation(simulator):
     assert math.isnan(play_protocol(SLEEPER, AUTHOR, episodes=1, steps=4).std)
 
 
-def test_logged_actions_are_those_that_cyborg_played(checkout: Path) -> None:
+def test_logged_actions_are_those_that_cyborg_played(checkout):
     simulator = SpedUpNetwork("FiniteStateRedAgent", 40)
     played = []
 
@@ -104,16 +102,14 @@ def test_logged_actions_are_those_that_cyborg_played(checkout: Path) -> None:
     assert any("Restore" in words for step in episode.actions for words in step.values())
 
 
-def test_the_interval_of_two_episodes_by_hand() -> None:
+def test_the_interval_of_two_episodes_by_hand():
     """A standard error of 10, and one degree of freedom."""
     scores = TeamScores("compiled", "FiniteStateRedAgent", 0, 500, [-110, -90])
     assert scores.interval_95 == pytest.approx(127.062, rel=1e-4)
     assert math.isnan(dataclasses.replace(scores, totals=[-110]).interval_95)
 
 
-def test_links_in_a_folder_lead_to_no_other_file(
-    simulator: CountingSimulator, tmp_path: Path
-) -> None:
+def test_links_in_a_folder_lead_to_no_other_file(simulator, tmp_path):
     own, folder = tmp_path / "own", tmp_path / "logs"
     own.write_text("the user's")
     folder.mkdir()

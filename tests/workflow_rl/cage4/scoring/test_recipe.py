@@ -10,16 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
+from tests.cli import output_of
 from tests.workflow_rl.cage4.small_champion import small_preset
-from workflow_rl.agents.policies.team_policy import TeamParameters, load_policy_or_team
+from workflow_rl.agents.policies.team_policy import load_policy_or_team
 from workflow_rl.cage.recipe import AGENT_FILE
 from workflow_rl.cage4.guest import Cage4Guest
 from workflow_rl.cage4.scenario.scenario4 import ENV_ID
 from workflow_rl.cage4.scoring import selection
 from workflow_rl.collection.failures import StopRequested
-from workflow_rl.commands.main import main
 from workflow_rl.errors import ConfigError
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.learner import Learner
@@ -44,12 +43,6 @@ def digest(path: Path) -> str:
     return weights_digest(load_checkpoint(path).agent["network"])
 
 
-def parameters(path: Path) -> TeamParameters:
-    team, _ = load_policy_or_team(path)
-    assert isinstance(team, TeamParameters)
-    return team
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("champion") / "run"
@@ -59,9 +52,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_run_that_was_stopped_ends_with_the_same_weights(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_was_stopped_ends_with_the_same_weights(run, tmp_path, monkeypatch):
     folder, learn = tmp_path / "run", Learner.learn_once
 
     def interrupted(learner: Learner, may_diverge: bool = False) -> dict[str, float]:
@@ -84,7 +75,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(
     assert digest(folder / "checkpoint.safetensors") == digest(run / "checkpoint.safetensors")
 
 
-def test_other_runs_and_strange_folders_are_refused(run: Path, tmp_path: Path) -> None:
+def test_other_runs_and_strange_folders_are_refused(run, tmp_path):
     with pytest.raises(ConfigError, match="whose seed is 3 and not 4"):
         train(run, seed=4)
     shutil.copytree(run, tmp_path / "run")
@@ -98,7 +89,7 @@ def test_other_runs_and_strange_folders_are_refused(run: Path, tmp_path: Path) -
         train(tmp_path)
 
 
-def test_the_candidates_are_the_last_agents_each_once(run: Path, tmp_path: Path) -> None:
+def test_the_candidates_are_the_last_agents_each_once(run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     kept = sorted((tmp_path / "run").glob("kept/*.safetensors"))
     chosen = Cage4Guest().champion_recipe().choose(tmp_path / "run", 4, True)
@@ -109,46 +100,38 @@ def test_the_candidates_are_the_last_agents_each_once(run: Path, tmp_path: Path)
     assert digest(tmp_path / "run" / chosen.chosen) == digest(tmp_path / "run" / "best.safetensors")
 
 
-def test_the_command_chooses_scores_and_describes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_chooses_scores_and_describes(tmp_path, monkeypatch):
     def totals_of(team: object, environment: object, episodes: int, seed: int = 0) -> np.ndarray:
         return np.arange(-episodes, 0.0)
 
     monkeypatch.setattr(selection, "totals_of", totals_of)
     folder = tmp_path / "champion"
-    words = ["train-champion", "--env", ENV_ID, "--run-dir", str(folder), "--quiet"]
+    words = ["train-champion", "--env", ENV_ID, "--run-dir", folder, "--quiet"]
     words += ["--total-episodes", "4", "--selection-episodes", "32", "--episodes", "1"]
-    result = CliRunner().invoke(main, words)
-    assert result.exit_code == 0, result.output
+    output_of(*words)
     card = json.loads((folder / "card.json").read_text())
     assert card["selection"]["candidates"] == 2
     assert card["command"].startswith("workflow-rl train-champion --env workflow_rl/CAGE4-v0")
     assert card["config"]["preset"] == "cage4-champion"
     assert digest(folder / card["selection"]["chosen"]) == digest(folder / "best.safetensors")
-    agent, (total,) = parameters(folder / AGENT_FILE), card["evaluation"]["totals"]
-    result = CliRunner().invoke(main, [*words, "--seed", "1"])
-    assert result.exit_code == 2
-    assert "whose seed is 0 and not 1" in " ".join(result.output.split())
+    (agent, _), (total,) = load_policy_or_team(folder / AGENT_FILE), card["evaluation"]["totals"]
+    said = output_of(*words, "--seed", "1", code=2)
+    assert "whose seed is 0 and not 1" in " ".join(said.split())
 
     # The folder, as the file, is an agent that can be evaluated, handed in and played with.
     for source in (folder, folder / AGENT_FILE):
-        played = ["--episodes", "1", "--json", str(tmp_path / "scores.json"), "--quiet"]
-        result = CliRunner().invoke(main, ["evaluate", str(source), *played])
-        assert result.exit_code == 0, result.output
+        played = ["--episodes", "1", "--json", tmp_path / "scores.json", "--quiet"]
+        output_of("evaluate", source, *played)
         assert json.loads((tmp_path / "scores.json").read_text())["totals"] == [total]
-    exported = ["--format", "cage4", "--output", str(tmp_path / "submission")]
-    result = CliRunner().invoke(main, ["export", str(folder / AGENT_FILE), *exported])
-    assert result.exit_code == 0, result.output
+    exported = ["--format", "cage4", "--output", tmp_path / "submission"]
+    output_of("export", folder / AGENT_FILE, *exported)
     team, _ = load_policy_or_team(tmp_path / "submission" / "team.npz")
-    assert isinstance(team, TeamParameters)
     assert team.layout == agent.layout
-    shown = ["--max-steps", "5", "--output", str(tmp_path / "replay.html")]
-    result = CliRunner().invoke(main, ["replay", str(folder / AGENT_FILE), *shown])
-    assert result.exit_code == 0, result.output
+    shown = ["--max-steps", "5", "--output", tmp_path / "replay.html"]
+    output_of("replay", folder / AGENT_FILE, *shown)
 
 
-def test_links_in_a_folder_lead_to_no_other_file(run: Path, tmp_path: Path) -> None:
+def test_links_in_a_folder_lead_to_no_other_file(run, tmp_path):
     own, folder = tmp_path / "own", tmp_path / "run"
     own.write_text("the user's")
     shutil.copytree(run, folder)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
+from tests.cli import output_of
 from tests.html_pages import assert_valid
 from tests.workflow_rl.cage2.scoring.test_replay import data_of
 from tests.workflow_rl.cage4.env.test_team_envs import random_team
@@ -15,7 +14,13 @@ from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.scenario.scenario4 import AGENT_HOSTS, AGENT_ZONES, HOST_NAMES, RED_AGENTS
+from workflow_rl.cage4.scenario.scenario4 import (
+    AGENT_HOSTS,
+    AGENT_ZONES,
+    ENV_ID,
+    HOST_NAMES,
+    RED_AGENTS,
+)
 from workflow_rl.cage4.scoring.protocol import evaluated_episodes
 from workflow_rl.cage4.scoring.recording import (
     RED_KNOWS,
@@ -26,24 +31,16 @@ from workflow_rl.cage4.scoring.recording import (
     record_episodes,
 )
 from workflow_rl.cage4.scoring.replays import Cage4Replays
-from workflow_rl.commands.main import main
 from workflow_rl.runs.export import export_policy
 
 STEPS = 60
 DECOYS = {"apache2", "tomcat", "haraka", "vsftpd"}
 
 
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(
-        main, ["replay", *map(str, arguments), "--env", "workflow_rl/CAGE4-v0"]
-    )
-
-
-def test_the_page_holds_the_episode_of_the_evaluation(tmp_path: Path) -> None:
+def test_the_page_holds_the_episode_of_the_evaluation(tmp_path):
     page = tmp_path / "replay.html"
     given = ["--seed", 3, "--episode", 1, "--max-steps", STEPS, "--output", page]
-    result = run("rules", *map(str, given), "--against", "sleep")
-    assert result.exit_code == 0, result.output
+    said = output_of("replay", "rules", *given, "--against", "sleep", "--env", ENV_ID)
     assert_valid(page.read_text())
     rules, sleep = data_of(page)["recordings"]
     simulator = CompiledSimulator(RED_AGENTS[0], STEPS)
@@ -51,8 +48,8 @@ def test_the_page_holds_the_episode_of_the_evaluation(tmp_path: Path) -> None:
     assert [step["reward"] for step in rules["steps"]] == episode.rewards
     assert rules["steps"][-1]["total"] == episode.total
     assert f"rules: total {episode.total}; sleep: total" in page.read_text()
-    assert f"the team rules against {RED_AGENTS[0]}, 58 counted steps: total" in result.output
-    assert f"total {episode.total}\n" in result.output
+    assert f"the team rules against {RED_AGENTS[0]}, 58 counted steps: total" in said
+    assert f"total {episode.total}\n" in said
     assert rules["beginning"] == sleep["beginning"]
     assert rules["steps"] != sleep["steps"]
 
@@ -86,7 +83,7 @@ def shown(state: Any) -> dict[str, tuple[int, int, set[str], set[str]]]:
 
 
 @pytest.mark.parametrize(("team", "seed"), [("bursts", 6), ("sleep", 5), ("rules", 6)])
-def test_states_and_costs_are_the_simulators(team: str, seed: int) -> None:
+def test_states_and_costs_are_the_simulators(team, seed):
     from workflow_rl.cage4.compiled.true_state import SERVICE_NAMES
 
     (recording,) = record_episodes([make_scripted_team(team)], RED_AGENTS[0], STEPS, seed, 0)
@@ -134,7 +131,7 @@ def step_of(*costs: Cost) -> Step:
     return Step(0, 0, 0, (), (), costs, (), (), ())
 
 
-def test_moments_join_what_costs_again_and_again() -> None:
+def test_moments_join_what_costs_again_and_again():
     failed, restored = Cost(0, 5, 2, (90,)), Cost(3, 5, 1, (90,))
     pauses = [step_of()] * 10
     steps = (step_of(failed), step_of(restored, failed), *pauses, step_of(failed))
@@ -144,15 +141,13 @@ def test_moments_join_what_costs_again_and_again() -> None:
     assert found == [(work, 1, 2, 4), (work, 13, 13, 2), (restore, 2, 2, 1)]
 
 
-def test_a_trained_team_plays_as_evaluate_plays_it(tmp_path: Path) -> None:
+def test_a_trained_team_plays_as_evaluate_plays_it(tmp_path):
     path = tmp_path / "team.npz"
     environment = Cage4(observation="belief", messages="alerts")
     export_policy(random_team(environment).parameters, environment, "npz", path)
     page = tmp_path / "replay.html"
     # The file names the environment: the default, CAGE-2, is not asked.
-    arguments = ["replay", path, "--stochastic", "--max-steps", STEPS, "--output", page]
-    result = CliRunner().invoke(main, [*map(str, arguments)])
-    assert result.exit_code == 0, result.output
+    output_of("replay", path, "--stochastic", "--max-steps", STEPS, "--output", page)
     team = SingleTeam(Cage4Replays().load(path, None, greedy=False).make(1))
     (episode,) = evaluated_episodes(team, CompiledSimulator(RED_AGENTS[0], STEPS), 1, 0)
     (recording,) = data_of(page)["recordings"]
@@ -172,15 +167,13 @@ def test_a_trained_team_plays_as_evaluate_plays_it(tmp_path: Path) -> None:
         (["CHAMPION", "--red-agent", "DiscoveryFSRed"], "for --red-agent: "),
     ],
 )
-def test_errors_are_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
-) -> None:
+def test_errors_are_one_line(tmp_path, monkeypatch, arguments, message):
     from workflow_rl.cage2.guest import Cage2Guest
 
     monkeypatch.chdir(tmp_path)
     champion = str(Cage2Guest.released["champion"])
-    result = run(*[champion if one == "CHAMPION" else one for one in arguments])
-    assert result.exit_code == 2, result.output
-    assert result.output.count("Error: ") == 1
-    assert message in " ".join(result.output.split())
+    words = [champion if one == "CHAMPION" else one for one in arguments]
+    said = output_of("replay", *words, "--env", ENV_ID, code=2)
+    assert said.count("Error: ") == 1
+    assert message in " ".join(said.split())
     assert not list(tmp_path.iterdir())

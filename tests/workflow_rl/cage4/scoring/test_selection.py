@@ -40,7 +40,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_498_rewards_of_the_greedy_team_count() -> None:
+def test_498_rewards_of_the_greedy_team_count():
     environment = Cage4(observation="belief", actions="suspects", own_rewards=True)
     team = random_team(environment)
     totals = totals_of(team, environment, 3)
@@ -59,8 +59,8 @@ def test_498_rewards_of_the_greedy_team_count() -> None:
 
 
 def test_the_best_candidate_is_chosen_on_some_episodes_and_scored_on_others(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    run, tmp_path, monkeypatch
+):
     folder = tmp_path / "run"
     shutil.copytree(run, folder)
     played, worth = [], itertools.count()
@@ -79,11 +79,10 @@ def test_the_best_candidate_is_chosen_on_some_episodes_and_scored_on_others(
     assert played == [(n, 0)] * len(candidates) + [(n, FRESH_SEED)]
     updates = load_checkpoint(folder / "best.safetensors").training.updates
     assert updates == expected
-    assert told is not None
     assert told.startswith(f"from update {updates}. Mean total reward: -10.5 ")
 
 
-def test_a_single_agent_is_not_compared(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_single_agent_is_not_compared(run, monkeypatch):
     only = "workflow_rl.cage.selection.eligible_agents"
     monkeypatch.setattr(only, lambda path: [path / "checkpoint.safetensors"])
     assert choose_best_candidate(run) is None

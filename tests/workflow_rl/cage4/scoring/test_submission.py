@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
+from tests.cli import output_of
 from tests.handed_in import require_whole_to_load, used_together
 from tests.workflow_rl.cage4.env.test_team_envs import random_team
 from workflow_rl.cage4.agent.blue_team import SingleTeam
@@ -20,7 +20,6 @@ from workflow_rl.cage4.agent.trained_teams import trained_team
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.scoring.protocol import Author, play_protocol
 from workflow_rl.cage4.scoring.submission.export import write_submission
-from workflow_rl.commands.main import main
 from workflow_rl.errors import ConfigError
 
 pytestmark = pytest.mark.system
@@ -119,19 +118,15 @@ def official_totals(checkout: Path, folder: Path, steps: int) -> list[int]:
         ("champion", "zip *"),
     ],
 )
-def test_a_team_of_the_package_is_handed_in(
-    checkout: Path, tmp_path: Path, name: str, packing: str
-) -> None:
+def test_a_team_of_the_package_is_handed_in(checkout, tmp_path, name, packing):
     folder = tmp_path / "submission"
-    command = ["export", name, "--format", "cage4", "--output", str(folder)]
-    result = CliRunner().invoke(main, command)
-    assert result.exit_code == 0, result.output
-    assert result.output.count("play it:") == 1
+    said = output_of("export", name, "--format", "cage4", "--output", folder)
+    assert said.count("play it:") == 1
     scores = play_protocol(make_scripted_team(name), Author("", "", ""), "compiled", 2, 5, steps=60)
     assert official_totals(checkout, PACKINGS[packing](folder), 60) == scores.totals
 
 
-def test_a_trained_team_is_handed_in(checkout: Path, tmp_path: Path) -> None:
+def test_a_trained_team_is_handed_in(checkout, tmp_path):
     environment = Cage4(observation="belief", actions="suspects", messages="learned")
     team = random_team(environment).parameters
     write_submission(team, environment, tmp_path / "submission")
@@ -141,25 +136,24 @@ def test_a_trained_team_is_handed_in(checkout: Path, tmp_path: Path) -> None:
     assert official_totals(checkout, packed, 60) == scores.totals
 
 
-def test_two_envs_of_one_submission_share_nothing(checkout: Path, tmp_path: Path) -> None:
+def test_two_envs_of_one_submission_share_nothing(checkout, tmp_path):
     folder = tmp_path / "submission"
     write_submission("rules", Cage4(), folder)
     program = TWO_ENVS.format(root=str(ROOT), checkout=str(checkout), folder=str(folder))
     subprocess.run([sys.executable, "-c", program], check=True, timeout=100)
 
 
-def test_what_is_missing_or_damaged_raises(tmp_path: Path) -> None:
+def test_what_is_missing_or_damaged_raises(tmp_path):
     write_submission("champion", Cage4(), tmp_path / "champion")
     require_whole_to_load(tmp_path / "champion", "submission", "Submission.wrap(None)")
     write_submission(random_team(Cage4()).parameters, Cage4(), tmp_path / "trained")
     require_whole_to_load(tmp_path / "trained", "submission", "Submission.wrap(None)")
-    challenge = ["export", "rules", "--format", "cage4", "--output", str(tmp_path / "rules.zip")]
-    assert CliRunner().invoke(main, challenge).exit_code == 0
+    output_of("export", "rules", "--format", "cage4", "--output", tmp_path / "rules.zip")
     with zipfile.ZipFile(tmp_path / "rules.zip") as packed:
         assert "submission.py" in packed.namelist()
 
 
-def test_submissions_of_one_process_play_their_own_teams(tmp_path: Path) -> None:
+def test_submissions_of_one_process_play_their_own_teams(tmp_path):
     write_submission("rules", Cage4(), tmp_path / "rules")
     write_submission("champion", Cage4(), tmp_path / "champion")
     write_submission(random_team(Cage4()).parameters, Cage4(), tmp_path / "trained")
@@ -168,7 +162,7 @@ def test_submissions_of_one_process_play_their_own_teams(tmp_path: Path) -> None
     assert teams == ["RuleTeam", "PolicyTeam", "PolicyTeam"] * 2
 
 
-def test_what_cannot_be_handed_in(tmp_path: Path) -> None:
+def test_what_cannot_be_handed_in(tmp_path):
     team = random_team(Cage4()).parameters
     with pytest.raises(ConfigError, match="500 steps"):
         write_submission(team, Cage4(max_steps=100), tmp_path / "submission")

@@ -51,7 +51,9 @@ def test_predict_of_several_is_act_of_each(env, undisturbed):
     assert state is None
     agent.reset()
     np.testing.assert_array_equal(agent.predict(seen[0])[0], acted[0])
-    assert len(agent.predict(batch, deterministic=False)[0]) == 3
+    sampled, _ = agent.predict(batch, deterministic=False)
+    assert all(made.action_space.contains(action) for action in sampled)
+    assert len(sampled) == 3
 
 
 @pytest.mark.parametrize("env", ENVS)

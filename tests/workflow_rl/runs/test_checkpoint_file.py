@@ -87,9 +87,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-@settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=st.dictionaries(st.sampled_from(["a", "a.b", "agent", "0"]), VALUES))
 def test_all_values_come_back_exactly(values, tmp_path):
     write_values(tmp_path / "one", values)

@@ -24,6 +24,7 @@ from workflow_rl.runs import copy_teacher, loop
 from workflow_rl.runs.config import TrainConfig
 
 LESSONS = {"teacher_episodes": 20, "teacher_epochs": 5}
+ORDERED = "workflow_rl/OrderedCAGE2-v0"
 KEPT = {"teacher_coef": 2.0, "teacher_until": 1.0}
 SHORT = {"env_args": {"max_episode_steps": 50}, "teacher_episodes": 4, "teacher_epochs": 1}
 
@@ -106,10 +107,7 @@ def test_a_teacher_of_other_spaces_is_refused_before_anything_is_written(balanci
         (["--teacher-episodes", "5"], ["--teacher-episodes"]),
         (["--teacher-coef", "5"], ["--teacher-coef", "goes with --teacher"]),
         (["--teacher-until", "0"], ["--teacher-until", "range"]),
-        (
-            ["--env", "workflow_rl/OrderedCAGE2-v0", "--teacher", "react-restore"],
-            ["keeps no order"],
-        ),
+        (["--env", ORDERED, "--teacher", "react-restore"], ["keeps no order"]),
     ],
 )
 def test_mistakes_with_the_options(options, parts, tmp_path):

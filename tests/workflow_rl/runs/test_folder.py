@@ -156,13 +156,11 @@ def test_a_run_killed_before_its_first_update_can_be_resumed(tmp_path):
 
 def test_one_training_at_a_time(tmp_path):
     """Another one's rows would be cut, and its checkpoint replaced."""
-    path = tmp_path / "run"
-    with RunDir(path, CONFIG) as run:
-        run.log(a_row(1))
-        before = (path / "metrics.csv").read_bytes()
-        with pytest.raises(UserError, match="in use: another process"):
-            RunDir(path, CONFIG, after(1))
-        assert (path / "metrics.csv").read_bytes() == before
+    path = begun(tmp_path, 1)
+    before = (path / "metrics.csv").read_bytes()
+    with RunDir(path, CONFIG, after(1)), pytest.raises(UserError, match="in use: another process"):
+        RunDir(path, CONFIG, after(1))
+    assert (path / "metrics.csv").read_bytes() == before
     RunDir(path, CONFIG, after(1)).close()
 
 

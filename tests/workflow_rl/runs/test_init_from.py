@@ -1,7 +1,5 @@
 """Runs that begin with the agent of another run."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.workflow_rl.runs.small_runs import PPO, config_of

@@ -1,7 +1,5 @@
 """What a run leaves: its files, its metrics, its picture and its best agent."""
 
-from __future__ import annotations
-
 import csv
 import json
 import logging
@@ -13,12 +11,10 @@ from tests.workflow_rl.runs.small_runs import COMPILED, config_of
 from workflow_rl.errors import UserError
 from workflow_rl.reporting.learning_curve import plot_learning_curve
 from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint
-from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import is_finished
 from workflow_rl.runs.loop import train_policy
 from workflow_rl.runs.metrics import METRICS
 from workflow_rl.runs.run_dir import NotWrittenError
-from workflow_rl.runs.run_record import read_record
 from workflow_rl.runs.training_state import TrainingState
 
 
@@ -64,18 +60,6 @@ def test_an_agent_that_lacks_its_network_is_no_beginning(tmp_path):
     lacking = Checkpoint({}, {}, TrainingState())
     with pytest.raises(UserError, match=r"does not fit this run: it has no distribution$"):
         train_policy(config_of("CAGE-2"), tmp_path / "run", init_from=lacking, quiet=True)
-
-
-def test_default_weights_do_not_depend_on_the_number_of_envs(tmp_path):
-    """With more envs than an update has episodes, too."""
-    weights = []
-    args = {"simulator": "compiled", "max_steps": 5}
-    for mode, n_envs in (("async", 8), ("sync", 24), ("async", 100)):
-        config = TrainConfig(mode, n_envs=n_envs, env_args=args, total_episodes=48)
-        train_policy(config, tmp_path / str(n_envs), quiet=True)
-        weights.append(read_record(tmp_path / str(n_envs) / "machine.json").weights)
-    assert weights[0] == weights[1] == weights[2]
-    assert len(weights[0]) == 3
 
 
 def train(path, draw):

@@ -1,7 +1,5 @@
 """The columns of metrics.csv that a rollout gives."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

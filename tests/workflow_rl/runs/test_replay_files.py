@@ -33,15 +33,8 @@ from workflow_rl.runs.learner import make_agent
 from workflow_rl.runs.run_dir import RunDir
 from workflow_rl.runs.training_state import TrainingState
 
-CONFIG = config_of(
-    algorithm="mbpo",
-    settings={
-        "model_members": 1,
-        "model_elites": 1,
-        "model_hidden_sizes": (2,),
-        "warm_up_steps": 9,
-    },
-)
+MODEL = {"model_members": 1, "model_elites": 1, "model_hidden_sizes": (2,)}
+CONFIG = config_of(algorithm="mbpo", settings={**MODEL, "warm_up_steps": 9})
 
 
 def an_agent(capacity: int = 100, obs_dim: int = 3) -> MBPOAgent:
@@ -73,7 +66,6 @@ def experience(agent: MBPOAgent, n_real: int, n_imagined: int = 0) -> None:
 def saved_run(path: Path) -> MBPOAgent:
     """A run that was saved once, and its agent."""
     agent = make_agent(CONFIG)
-    assert isinstance(agent, MBPOAgent)
     with RunDir(path, CONFIG) as run:
         experience(agent, 70, 9)
         run.save("checkpoint.safetensors", checkpoint_of(agent, 1), agent.memory())
@@ -202,13 +194,14 @@ def test_it_is_what_is_loaded_that_needs_room(tmp_path, monkeypatch):
     assert [part.end - part.first for part in parts] == [50, 30, 10]
     sizes = [(tmp_path / part.name).stat().st_size for part in parts]
     needed = sizes[0] * 20 // 50 + sizes[1] + sizes[2]
-    for has, enough in ((needed, True), (needed - 1, False)):
-        monkeypatch.setattr(os, "sysconf", lambda name, has=has: {"SC_PAGE_SIZE": 1}.get(name, has))
-        if enough:
-            replay_files.read_parts(tmp_path, parts, agent.memory())
-            continue
-        with pytest.raises(ValueError, match=r" 0\.0 GB of memory, and this machine has 0\.0 GB"):
-            replay_files.read_parts(tmp_path, parts, agent.memory())
+
+    def read_with(has: int) -> None:
+        monkeypatch.setattr(os, "sysconf", lambda name: {"SC_PAGE_SIZE": 1}.get(name, has))
+        replay_files.read_parts(tmp_path, parts, agent.memory())
+
+    read_with(needed)
+    with pytest.raises(ValueError, match=r" 0\.0 GB of memory, and this machine has 0\.0 GB"):
+        read_with(needed - 1)
 
 
 def test_agents_that_remember_nothing_need_no_files(tmp_path):
@@ -288,7 +281,6 @@ def test_other_checkpoints_of_the_run_have_no_steps(tmp_path):
 
 def test_the_steps_may_be_larger_than_any_checkpoint(tmp_path, monkeypatch):
     agent = make_agent(CONFIG)
-    assert isinstance(agent, MBPOAgent)
     experience(agent, 5000)
     with RunDir(tmp_path, CONFIG) as run:
         run.save("checkpoint.safetensors", checkpoint_of(agent, 1), agent.memory())
@@ -395,7 +387,6 @@ class Hostile:
 )
 def test_a_file_with_something_else_in_it(content, tmp_path, monkeypatch):
     agent = make_agent(CONFIG)
-    assert isinstance(agent, MBPOAgent)
     monkeypatch.chdir(tmp_path)
     part = replay_files.Part("real", 0, ROWS, "")
     path = tmp_path / part.name

@@ -1,7 +1,5 @@
 """What a resumed run may be given anew."""
 
-from __future__ import annotations
-
 import pytest
 
 from workflow_rl.errors import ConfigError

@@ -212,7 +212,7 @@ def test_the_place_of_each_module_is_signed_whatever_the_module_is_called(
     assert not made_here(names)
 
 
-def test_a_file_that_names_a_million_modules_is_refused_at_once() -> None:
+def test_a_file_that_names_a_million_modules_is_refused_at_once():
     many = {"env": "CartPole-v1", "env_args": {"a": [f"m{n}:x" for n in range(1_000_000)]}}
     begun = time.monotonic()
     assert not made_here({**many, SIGNATURE: "0" * 64})
@@ -340,7 +340,7 @@ def test_a_function_of_the_user_gets_no_argument_that_only_a_file_names(monkeypa
     load_agent(LATEST, env=make, trust=True)
 
 
-def test_a_teacher_that_only_a_file_names_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_teacher_that_only_a_file_names_is_not_read(monkeypatch):
     """Unless it has a plain name, as released agents have."""
     config = TrainConfig("async", env="CartPole-v1", total_steps=64, teacher="../agents/mine.npz")
     TrainConfig.from_dict(config.to_save()).require_named()
@@ -356,7 +356,7 @@ def test_a_teacher_that_only_a_file_names_is_not_read(monkeypatch: pytest.Monkey
     resumed_plan(Path("population"), {"teacher": "../agents/mine.npz"})
 
 
-def test_auto_in_a_strangers_file_joins_no_cluster() -> None:
+def test_auto_in_a_strangers_file_joins_no_cluster():
     """Somebody else on this machine may have started the one that is found."""
     config = TrainConfig("async", env="CartPole-v1", n_workers=1, cluster="auto")
     TrainConfig.to_train(config.to_save())
@@ -380,7 +380,7 @@ def test_trust_signs_each_file_of_a_run_and_nothing_that_only_a_default_names(mo
     assert Path("compiled/checkpoint.safetensors").read_bytes() == before
 
 
-def test_a_config_from_a_file_makes_nothing() -> None:
+def test_a_config_from_a_file_makes_nothing():
     """Not even of sac, whose settings depend on the spaces."""
     config = TrainConfig("async", env=f"{ENV}:make", algorithm="sac")
     again = TrainConfig.from_dict(config.to_dict())
@@ -425,7 +425,7 @@ def test_without_a_place_for_a_key_this_process_knows_its_own_files(monkeypatch)
     assert not made_here({**names, "number": 8})
 
 
-def test_a_key_that_others_may_read_signs_nothing(tmp_path: Path) -> None:
+def test_a_key_that_others_may_read_signs_nothing(tmp_path):
     names = signed({"env": f"{ENV}:make"})
     (key,) = (tmp_path / "state").rglob("key")
     key.chmod(0o644)
@@ -476,7 +476,7 @@ def test_signatures_that_do_not_fit_are_refused(forged, monkeypatch):
     assert not made_here({name: value for name, value in names.items() if name != SIGNATURE})
 
 
-def test_what_a_command_changes_is_signed_if_it_was_the_users() -> None:
+def test_what_a_command_changes_is_signed_if_it_was_the_users():
     names = signed({"env": f"{ENV}:make", "play": None})
     assert made_here(changed(names, play="sampled"))
     assert not made_here(changed({**names, "env": "another:make"}, play="sampled"))

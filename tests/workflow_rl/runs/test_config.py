@@ -92,11 +92,9 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_field(field, value):
     assert str(value) in str(caught.value)
 
 
-def test_config_survives_json_and_cannot_be_changed():
-    config = TrainConfig("sync", n_envs=3, settings=PPOConfig(hidden_sizes=(8, 9), target_kl=0.1))
-    assert TrainConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+def test_config_cannot_be_changed():
     with pytest.raises(ValueError, match="frozen"):
-        config.seed = 1
+        TrainConfig("sync").seed = 1
 
 
 SAID = {
@@ -239,7 +237,7 @@ def test_none_is_the_default_of_every_field_and_a_presets_value_first():
 
 @pytest.mark.parametrize("env", ENVS)
 def test_a_config_is_the_same_from_its_plain_values(env):
-    config = config_of(env)
+    config = config_of(env).changed(settings={"hidden_sizes": (8, 9), "target_kl": 0.1})
     plain = config.to_dict()
     assert TrainConfig.from_dict(json.loads(json.dumps(plain))) == config
     assert plain["env_args"] == ENVS[env].get("env_args", {})
@@ -260,12 +258,6 @@ def test_defaults_are_those_of_an_environment_of_which_nothing_is_known():
     assert (given.total_episodes, given.total_steps, given.settings) == (None, 77, PPO)
     unrolls = TrainConfig("async", n_envs=10, num_steps_per_env=100, env="CartPole-v1")
     assert unrolls.steps_per_update == 3000
-
-
-def test_some_fields_of_ppo_leave_the_others_to_the_environment():
-    config = TrainConfig("async", env="CartPole-v1", settings={"discount": 0.9})
-    assert config.settings.discount == 0.9
-    assert config.settings.normalise_obs
 
 
 def saved(env: str = "workflow_rl/CAGE2-v0", **changes: Any) -> dict[str, Any]:

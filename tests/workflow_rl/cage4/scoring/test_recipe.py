@@ -6,15 +6,16 @@ import json
 import shutil
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.cli import output_of
-from tests.workflow_rl.cage4.small_champion import small_preset
 from workflow_rl.agents.policies.team_policy import load_policy_or_team
 from workflow_rl.cage.recipe import AGENT_FILE
+from workflow_rl.cage4.env.presets import CHAMPION
 from workflow_rl.cage4.guest import Cage4Guest
 from workflow_rl.cage4.scenario.scenario4 import ENV_ID
 from workflow_rl.cage4.scoring import selection
@@ -27,6 +28,19 @@ from workflow_rl.runs.run_record import weights_digest
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 EPISODES = 6
+SMALL = {
+    **{"n_envs": 2, "episodes_per_update": 2, "keep_every": 1, "n_workers": 1},
+    **{"teacher_episodes": 2, "teacher_epochs": 1},
+    "settings": {**CHAMPION["settings"], "epochs": 1},
+}
+
+
+@contextmanager
+def small_preset() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in SMALL.items():
+            patch.setitem(CHAMPION, name, value)
+        yield
 
 
 @pytest.fixture(autouse=True)

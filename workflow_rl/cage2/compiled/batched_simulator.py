@@ -37,13 +37,7 @@ NO_FACTS = np.array([UNKNOWN, -1, -1, UNKNOWN, -1], np.int8)
 
 @entry_point
 def reset_envs(
-    states: Any,
-    networks: Any,
-    chosen: Any,
-    seeds: Any,
-    red_agents: Any,
-    obs: Any,
-    facts: Any,
+    states: Any, networks: Any, chosen: Any, seeds: Any, red_agents: Any, obs: Any, facts: Any
 ) -> None:
     """Start an episode in the chosen envs. See `step_envs`."""
     for i in range(len(states)):
@@ -56,13 +50,7 @@ def reset_envs(
 
 @entry_point
 def step_envs(
-    states: Any,
-    networks: Any,
-    chosen: Any,
-    actions: Any,
-    obs: Any,
-    rewards: Any,
-    facts: Any,
+    states: Any, networks: Any, chosen: Any, actions: Any, obs: Any, rewards: Any, facts: Any
 ) -> int:
     """Play one step in the chosen envs. Return the index of an env that cannot go on, or -1.
 

@@ -45,10 +45,7 @@ def remove(s: Any, t: Any, host: int) -> None:
 
 @compiled
 def kill_process(s: Any, t: Any, host: int, pid: int) -> None:
-    """Follow `StopProcess.kill_process`, for a PID that was caught.
-
-    A process of root or SYSTEM goes on.
-    """
+    """Follow `StopProcess.kill_process`, which stops no process of root or SYSTEM."""
     ot_service = t.ot_number[host]
     is_ot_service = ot_service != tables.NONE and pid == t.ot_pid[host]
     if is_ot_service and s.ot_running[ot_service]:

@@ -52,10 +52,7 @@ DECOY_FITS = SCENARIO2.decoy_fits
 
 
 def decoys_of_use(scenario: Tables) -> NDArray[np.int64]:
-    """Return pairs `[K, 2]` of a host and a decoy that may be of use on the host.
-
-    No decoy is of use on Red's own host.
-    """
+    """Return the pairs `[K, 2]` of a host and a decoy that may be of use. Red's host needs none."""
     fits = scenario.decoy_fits
     if scenario.of["is_cage1"]:
         kinds = red_hypothesis.MISINFORM_KINDS

@@ -7,24 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from workflow_rl.cage2.compiled import tables as constants
 from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.state import KIND, NO_PROCESS, PRIVILEGED, SHELL
-from workflow_rl.cage2.compiled.tables import (
-    DECOY_NAMES,
-    DECOY_PORT,
-    DISCOVER_SYSTEMS,
-    FIRST_EPHEMERAL,
-    N_DECOY_KINDS,
-    N_EPHEMERAL,
-    N_EXPLOITS,
-    NETWORK,
-    NONE,
-    PORTS,
-    PRIVILEGED_USERS,
-    RED_SLEEP,
-    REFUSED,
-    Tables,
-)
+from workflow_rl.cage2.compiled.tables import NETWORK, NONE, PORTS, PRIVILEGED_USERS, Tables
 from workflow_rl.cage2.scenario.actions import BLUE, DECOYS, RED, RED_ACTIONS
 
 Process = tuple[int, bool, list[int]]
@@ -83,9 +69,8 @@ def _added(state: Any, host: int) -> list[tuple[int, int]]:
 
 def decoys_on(state: Any, host: int) -> list[str]:
     """Return the decoys that run on a host, in the order in which they were set up."""
-    return [
-        DECOY_NAMES[kind & KIND] for _, kind in _added(state, host) if kind & KIND < N_DECOY_KINDS
-    ]
+    kinds = [kind & KIND for _, kind in _added(state, host)]
+    return [constants.DECOY_NAMES[kind] for kind in kinds if kind < constants.N_DECOY_KINDS]
 
 
 def processes_on(state: Any, host: int, tables: Tables = SCENARIO2) -> list[Process]:
@@ -104,7 +89,7 @@ def processes_on(state: Any, host: int, tables: Tables = SCENARIO2) -> list[Proc
             processes.append((int(state["session_pid"][slot]), user in PRIVILEGED_USERS, []))
     for pid, kind in _added(state, host):
         decoy = kind & KIND
-        ports = [PORTS[DECOY_PORT[decoy]]] if decoy < N_DECOY_KINDS else []
+        ports = [PORTS[constants.DECOY_PORT[decoy]]] if decoy < constants.N_DECOY_KINDS else []
         processes.append((pid, bool(kind & PRIVILEGED), ports))
     return processes
 
@@ -166,35 +151,36 @@ def ephemeral_ports(state: Any, host: int, tables: Tables = SCENARIO2) -> list[i
         words = rows[1]
     if words is not None:
         bits = np.unpackbits(words.view(np.uint8), bitorder="little")
-        return [FIRST_EPHEMERAL + int(port) for port in np.flatnonzero(bits)]
+        return [constants.FIRST_EPHEMERAL + int(port) for port in np.flatnonzero(bits)]
     side = int(tables.of["port_side"][host])
     n = int(state["n_ports"][side])
     listed = state["ports"][:n] if side == 0 else state["ports"][len(state["ports"]) - n :]
     ports = listed.astype(int) - tables.of["first_port"][host]
-    used = ports[(ports >= 0) & (ports < N_EPHEMERAL)]
-    return sorted({FIRST_EPHEMERAL + int(port) for port in used})
+    used = ports[(ports >= 0) & (ports < constants.N_EPHEMERAL)]
+    return sorted({constants.FIRST_EPHEMERAL + int(port) for port in used})
 
 
 def known_ports(state: Any, host: int) -> list[int] | None:
     """Return the ports of exploits that Red knows, or None if Red has not scanned the host."""
     if not state["scanned_by_session"] >> host & 1:
         return None
-    return sorted(PORTS[i] for i in range(N_EXPLOITS) if state["known_ports"][host] >> i & 1)
+    known = int(state["known_ports"][host])
+    return sorted(PORTS[i] for i in range(constants.N_EXPLOITS) if known >> i & 1)
 
 
 def red_action_of(state: Any, tables: Tables = SCENARIO2) -> str:
     """Return Red's last action as CybORG prints it."""
     kind, target = int(state["red_kind"]), int(state["red_target"])
-    if kind == REFUSED:
+    if kind == constants.REFUSED:
         return "InvalidAction"
-    if kind == RED_SLEEP:
+    if kind == constants.RED_SLEEP:
         return RED_ACTIONS[kind]
     if RED[RED_ACTIONS[kind]].needs == "name":
         return f"{RED_ACTIONS[kind]} {tables.hosts[target]}"
-    subnet = target if kind == DISCOVER_SYSTEMS else int(tables.of["subnet"][target])
+    subnet = target if kind == constants.DISCOVER_SYSTEMS else int(tables.of["subnet"][target])
     prefix = tables.of["prefixes"][subnet]
     size = 1 << 32 - prefix
-    host_part = 0 if kind == DISCOVER_SYSTEMS else int(state["address_index"][target])
+    host_part = 0 if kind == constants.DISCOVER_SYSTEMS else int(state["address_index"][target])
     return _red_action(kind, size * int(state["subnet_index"][subnet]) + host_part, prefix)
 
 
@@ -202,7 +188,7 @@ def red_action_of(state: Any, tables: Tables = SCENARIO2) -> str:
 def _red_action(kind: int, offset: int, prefix: int) -> str:
     """offset: how far the target's address is from the first address of NETWORK."""
     text = f"{RED_ACTIONS[kind]} {NETWORK[offset]}"
-    return f"{text}/{prefix}" if kind == DISCOVER_SYSTEMS else text
+    return f"{text}/{prefix}" if kind == constants.DISCOVER_SYSTEMS else text
 
 
 def subnet_of(state: Any, subnet: int, tables: Tables = SCENARIO2) -> str:

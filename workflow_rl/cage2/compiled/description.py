@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import IPv4Address
 from typing import Any
@@ -11,50 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage2.b_line_plan import PLAN
-from workflow_rl.cage2.compiled.tables import (
-    CAPACITIES,
-    ETERNAL_BLUE,
-    EXPLOITED_TYPES,
-    GUARDED,
-    HARAKA_RCE,
-    HTTP_RFI,
-    HTTPS_RFI,
-    KINDS,
-    MAX_LISTENING,
-    N_DECOYS,
-    N_EPHEMERAL,
-    N_EXPLOITS,
-    N_FACTS_OF_A_HOST,
-    N_PIDS,
-    NETWORK,
-    NONE,
-    NOT_VULNERABLE,
-    OLD_VERSIONS,
-    OPEN,
-    OTHER_PORTS,
-    PATCHED,
-    PORTS,
-    PRIVILEGED_USERS,
-    SILENT,
-    SLEEP,
-    SQL_INJECTION,
-    SSH_BRUTE_FORCE,
-    SUPERUSERS,
-    VULNERABLE,
-    VULNERABLE_AS_ROOT,
-    WORTHS,
-    Capacity,
-    Tables,
-    tables_dtype,
-)
+from workflow_rl.cage2.compiled import tables
+from workflow_rl.cage2.compiled.tables import CAPACITIES, Capacity, Tables
 from workflow_rl.cage2.scenario.actions import BLUE, DECOYS, RED, RED_ACTIONS
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scenario2 import (
-    FACTS_OF_A_HOST,
-    WORTH_IN_TENTHS,
-    ScenarioError,
-    prefix_bits,
-)
+from workflow_rl.cage2.scenario2 import FACTS_OF_A_HOST, WORTH_IN_TENTHS, ScenarioError, prefix_bits
 
 Row = Mapping[str, Any]
 
@@ -74,7 +36,7 @@ def family_of(scenarios: Sequence[Scenario]) -> tuple[Tables, ...]:
     capacities = {tables_of(scenario).capacity for scenario in scenarios}
     capacity = max(capacities, key=CAPACITIES.index)
     family = tuple(tables_of(scenario, n_hosts, capacity) for scenario in scenarios)
-    kinds = {tuple(tables.description["Agents"]["Blue"]["actions"]) for tables in family}
+    kinds = {tuple(member.description["Agents"]["Blue"]["actions"]) for member in family}
     if len(kinds) > 1:
         raise ScenarioError("Agents.Blue.actions: they differ within a family of scenarios")
     return family
@@ -95,18 +57,18 @@ def tables_of(
         "n_sessions": len(starting),
         "red_host": hosts.index(scenario.red_host),
         "is_cage1": scenario.is_cage1,
-        "exploits": (1 << (SQL_INJECTION if scenario.is_cage1 else N_EXPLOITS)) - 1,
+        "exploits": (1 << (tables.SQL_INJECTION if scenario.is_cage1 else tables.N_EXPLOITS)) - 1,
         "groups_of_meander": [_named(hosts, "Op"), _named(hosts, "Ent")],
-        "op_server": hosts.index("Op_Server0") if "Op_Server0" in hosts else NONE,
+        "op_server": hosts.index("Op_Server0") if "Op_Server0" in hosts else tables.NONE,
     }
     of |= _subnets(subnets, hosts) | _hosts(rows) | _ot_services(rows)
     of |= _sessions(starting, len(hosts)) | _actions_of_blue(kinds, rows, n_hosts)
     of |= _reach(subnets, hosts, of) | _explored(rows, of) | _rewards(rows, of)
     of |= _b_line(rows, of) | _actions_of_red(scenario)
-    ot_hosts = tuple(np.flatnonzero(of["ot_number"] != NONE).tolist())
+    ot_hosts = tuple(np.flatnonzero(of["ot_number"] != tables.NONE).tolist())
     capacity = capacity or _capacity(len(hosts), len(subnets), len(starting), len(ot_hosts), kinds)
     of |= _services(capacity) | _lists_of_ports(capacity, of)
-    dtype = tables_dtype(capacity)
+    dtype = tables.tables_dtype(capacity)
     record = np.zeros(1, dtype)
     for name in dtype.names or ():
         table = np.asarray(of[name])
@@ -121,7 +83,7 @@ def _capacity(
 ) -> Capacity:
     # With both actions, a Linux host can have services that otherwise share a place.
     share_places = not {"Misinform", "DecoyVsftpd"} <= set(blue_kinds)
-    services = CAPACITIES[0].services if share_places else N_DECOYS
+    services = CAPACITIES[0].services if share_places else tables.N_DECOYS
     needed = Capacity(hosts, subnets, sessions, services, ot_hosts)
     for capacity in CAPACITIES:
         if all(n <= room for n, room in zip(needed, capacity, strict=True)):
@@ -143,7 +105,7 @@ def _subnets(subnets: Row, hosts: tuple[str, ...]) -> dict[str, Any]:
         subnet_of[listed] = number
     return {
         "prefixes": [32 - bits for bits in host_bits],
-        "n_possible_subnets": 2 ** (32 - NETWORK.prefixlen - most_bits),
+        "n_possible_subnets": 2 ** (32 - tables.NETWORK.prefixlen - most_bits),
         "n_parts": [2 ** (most_bits - bits) for bits in host_bits],
         "n_addresses": [2**bits - 2 for bits in host_bits],
         "subnet_hosts": _padded(members),
@@ -175,9 +137,10 @@ def _reach(subnets: Row, hosts: tuple[str, ...], of: Row) -> dict[str, Any]:
     for subnet in subnets.values():
         access = subnet["NACLs"].get(origin, subnet["NACLs"].get("all"))
         if access is None:
-            reach.append(SILENT)
+            reach.append(tables.SILENT)
         else:
-            reach.append(OPEN if access["in"] == "all" or is_in_enterprise else GUARDED)
+            is_open = access["in"] == "all" or is_in_enterprise
+            reach.append(tables.OPEN if is_open else tables.GUARDED)
     return {"reach": np.array(reach), "enterprise": _named(hosts, "Enterprise")}
 
 
@@ -185,21 +148,20 @@ def _reach(subnets: Row, hosts: tuple[str, ...], of: Row) -> dict[str, Any]:
 
 
 def _connections(row: Row) -> list[dict[str, Any]]:
-    connections: list[dict[str, Any]] = []
-    for process in row["Processes"]:
-        connections += process.get("Connections") or ()
-    return connections
+    of_processes = [process.get("Connections") or () for process in row["Processes"]]
+    return list(itertools.chain.from_iterable(of_processes))
 
 
 def _numbers(name: str, row: Row) -> dict[int, int]:
     """Return the numbers of a host's ports, by port."""
-    others = sorted({c["local_port"] for c in _connections(row)} - set(PORTS))
-    if len(others) > len(OTHER_PORTS):
-        raise _refused(
-            f"Hosts.{name}.Processes", f"at most {len(OTHER_PORTS)} ports besides those of exploits"
-        )
-    numbers = {port: number for number, port in enumerate(PORTS)}
-    return numbers | dict(zip(others, OTHER_PORTS, strict=False))
+    ports = {connection["local_port"] for connection in _connections(row)}
+    others = sorted(ports - set(tables.PORTS))
+    most = len(tables.OTHER_PORTS)
+    if len(others) > most:
+        place = f"Hosts.{name}.Processes"
+        raise _refused(place, f"at most {most} ports besides those of exploits")
+    numbers = {port: number for number, port in enumerate(tables.PORTS)}
+    return numbers | dict(zip(others, tables.OTHER_PORTS, strict=False))
 
 
 def _hosts(rows: Row) -> dict[str, Any]:
@@ -209,21 +171,22 @@ def _hosts(rows: Row) -> dict[str, Any]:
     pids = []
     for host, (name, row) in enumerate(rows.items()):
         connections = _connections(row)
-        if len(connections) > MAX_LISTENING:
-            raise _refused(f"Hosts.{name}.Processes", f"at most {MAX_LISTENING} connections")
+        if len(connections) > tables.MAX_LISTENING:
+            raise _refused(f"Hosts.{name}.Processes", f"at most {tables.MAX_LISTENING} connections")
         numbers = _numbers(name, row)
         listening.append([numbers[connection["local_port"]] for connection in connections])
         addresses = {connection["local_address"] for connection in connections}
         for address in addresses - {"broadcast", "local"}:
-            if IPv4Address(address) in NETWORK:
+            if IPv4Address(address) in tables.NETWORK:
                 bound.append((host, address))
-        vulnerability.append([_vulnerability(name, row, e) for e in range(N_EXPLOITS)])
+        vulnerability.append([_vulnerability(name, row, e) for e in range(tables.N_EXPLOITS)])
         # Larger PIDs are never drawn.
-        pids.append([process["PID"] for process in row["Processes"] if process["PID"] < N_PIDS])
+        host_pids = [process["PID"] for process in row["Processes"]]
+        pids.append([pid for pid in host_pids if pid < tables.N_PIDS])
     if len({address for _, address in bound}) > 1:
-        raise _refused("Hosts", f"processes listen on more than one address of {NETWORK}")
+        raise _refused("Hosts", f"processes listen on more than one address of {tables.NETWORK}")
     bound_host, bound_address = bound[0] if bound else (0, None)
-    distance = int(IPv4Address(bound_address)) - int(NETWORK[0]) if bound_address else -1
+    distance = int(IPv4Address(bound_address)) - int(tables.NETWORK[0]) if bound_address else -1
     return {
         "bound_host": bound_host,
         "bound_address": distance,
@@ -231,7 +194,7 @@ def _hosts(rows: Row) -> dict[str, Any]:
         "n_listening": np.array([len(row) for row in listening]),
         "listening_ports": np.array([_mask_of(row) for row in listening]),
         "vulnerability": np.array(vulnerability),
-        "decoys_fail": np.array([_is_patched(row) << ETERNAL_BLUE for row in rows.values()]),
+        "decoys_fail": np.array([_is_patched(row) << tables.ETERNAL_BLUE for row in rows.values()]),
         "bruteforceable": np.array([_bruteforceable(*item) for item in rows.items()]),
         "pids": _padded(pids),
         "n_pids": np.array([len(row) for row in pids]),
@@ -262,26 +225,29 @@ def _vulnerability(name: str, row: Row, exploit: int) -> int:
     """Return what `sim_exploit` finds: see `NOT_VULNERABLE`. It tries only one process."""
     for process in row["Processes"]:
         ports = [c["local_port"] for c in process.get("Connections") or ()]
-        if _process_type(process) != EXPLOITED_TYPES[exploit] or PORTS[exploit] not in ports:
+        is_attacked = tables.PORTS[exploit] in ports
+        if _process_type(process) != tables.EXPLOITED_TYPES[exploit] or not is_attacked:
             continue
         place = f"Hosts.{name}.Processes.{process['Process Name']}"
         version = process.get("Process Version")
-        if exploit == HARAKA_RCE and str(version).lower() not in OLD_VERSIONS:
+        if exploit == tables.HARAKA_RCE and str(version).lower() not in tables.OLD_VERSIONS:
             raise _refused(f"{place}.Process Version", "csle-cyborg fails at this version")
-        if exploit == SSH_BRUTE_FORCE:
-            return VULNERABLE
-        if (exploit == ETERNAL_BLUE and _is_patched(row)) or (
-            exploit in (HTTP_RFI, HTTPS_RFI) and "rfi" not in (process.get("Properties") or ())
-        ):
-            return PATCHED
-        return VULNERABLE_AS_ROOT if _is_superuser(process["Username"], row, place) else VULNERABLE
-    return NOT_VULNERABLE
+        if exploit == tables.SSH_BRUTE_FORCE:
+            return tables.VULNERABLE
+        if exploit == tables.ETERNAL_BLUE and _is_patched(row):
+            return tables.PATCHED
+        is_rfi = exploit in (tables.HTTP_RFI, tables.HTTPS_RFI)
+        if is_rfi and "rfi" not in (process.get("Properties") or ()):
+            return tables.PATCHED
+        is_root = _is_superuser(process["Username"], row, place)
+        return tables.VULNERABLE_AS_ROOT if is_root else tables.VULNERABLE
+    return tables.NOT_VULNERABLE
 
 
 def _is_superuser(user: str, row: Row, place: str) -> bool:
     """Return whether a session of Red's as this user is privileged."""
-    superuser = SUPERUSERS[_system(row)]
-    if user in PRIVILEGED_USERS and user != superuser:
+    superuser = tables.SUPERUSERS[_system(row)]
+    if user in tables.PRIVILEGED_USERS and user != superuser:
         raise _refused(f"{place}.Username", f"{user} on a host where {superuser} is the superuser")
     return user == superuser
 
@@ -291,13 +257,12 @@ def _bruteforceable(name: str, row: Row) -> int:
     for user in row.get("User Info") or ():
         if user.get("Bruteforceable"):
             is_root = _is_superuser(user["Username"], row, f"Hosts.{name}.User Info")
-            return VULNERABLE_AS_ROOT if is_root else VULNERABLE
-    return NOT_VULNERABLE
+            return tables.VULNERABLE_AS_ROOT if is_root else tables.VULNERABLE
+    return tables.NOT_VULNERABLE
 
 
 def _ot_services(rows: Row) -> dict[str, Any]:
-    numbers = []
-    pids = []
+    numbers, pids = [], []
     n_services = 0
     for name, row in rows.items():
         services = row.get("Services") or {}
@@ -312,7 +277,7 @@ def _ot_services(rows: Row) -> dict[str, Any]:
                 f"Hosts.{name}.Services",
                 "only an active OTService is compiled, with the PID of the process OTService",
             )
-        numbers.append(n_services if listed else NONE)
+        numbers.append(n_services if listed else tables.NONE)
         pids.append(listed[0] if listed else 0)
         n_services += len(listed)
     return {"ot_number": np.array(numbers), "ot_pid": np.array(pids)}
@@ -329,9 +294,9 @@ def _lists_of_ports(capacity: Capacity, of: Row) -> dict[str, Any]:
     is_listed = np.arange(of["n_hosts"]) != of["red_host"]
     ranks = np.maximum(np.cumsum(is_listed) - 1, 0)
     if capacity.hosts > CAPACITIES[0].hosts:
-        return {"port_side": np.zeros_like(ranks), "first_port": ranks * N_EPHEMERAL}
-    n_on_a_side = 2**16 // N_EPHEMERAL
-    return {"port_side": ranks // n_on_a_side, "first_port": ranks % n_on_a_side * N_EPHEMERAL}
+        return {"port_side": np.zeros_like(ranks), "first_port": ranks * tables.N_EPHEMERAL}
+    side, rank_on_side = np.divmod(ranks, 2**16 // tables.N_EPHEMERAL)
+    return {"port_side": side, "first_port": rank_on_side * tables.N_EPHEMERAL}
 
 
 # --- Sessions at the start, and rewards ----------------------------------------------------------
@@ -358,7 +323,7 @@ def _sessions(starting: Iterable[tuple[str, int, str]], n_hosts: int) -> dict[st
     # A mask for each host. Its bit i says whether Blue's session i runs as root or SYSTEM.
     is_privileged = []
     for users in blue_users:
-        privileged = [number for number, user in enumerate(users) if user in PRIVILEGED_USERS]
+        privileged = [i for i, user in enumerate(users) if user in tables.PRIVILEGED_USERS]
         is_privileged.append(_mask_of(privileged))
     # Slots are in the order of hosts. The second `argsort` gives the slot of each session.
     order = np.argsort(host_of_session, kind="stable")
@@ -376,8 +341,8 @@ def _rewards(rows: Row, of: Row) -> dict[str, Any]:
     availability = _worth("AvailabilityValue", rows)
     return {
         "worth_of_host": worth,
-        "worth": [_mask_of(np.flatnonzero(worth == tenths)) for tenths in WORTHS],
-        "worth_of_ot_service": availability[of["ot_number"] != NONE],
+        "worth": [_mask_of(np.flatnonzero(worth == tenths)) for tenths in tables.WORTHS],
+        "worth_of_ot_service": availability[of["ot_number"] != tables.NONE],
     }
 
 
@@ -389,14 +354,13 @@ def _worth(kind: str, rows: Row) -> NDArray[Any]:
 
 
 def _actions_of_blue(kinds: Iterable[str], rows: Row, n_hosts: int | None) -> dict[str, Any]:
-    action_kinds = []
-    action_hosts = []
+    action_kinds, action_hosts = [], []
     for kind in kinds:
         n_targets = (n_hosts or len(rows)) if BLUE[kind].on_host else 1
         for host in range(n_targets):
             # An action on a host that the scenario lacks does what Sleep does.
             exists = host < len(rows)
-            action_kinds.append(KINDS.index(kind) if exists else SLEEP)
+            action_kinds.append(tables.KINDS.index(kind) if exists else tables.SLEEP)
             action_hosts.append(host if exists else 0)
     systems = [_system(row) for row in rows.values()]
     runs_on = []
@@ -411,8 +375,8 @@ def _actions_of_blue(kinds: Iterable[str], rows: Row, n_hosts: int | None) -> di
 
 def _services(capacity: Capacity) -> dict[str, Any]:
     """Say where a host lists the service of each kind of decoy."""
-    places = list(range(N_DECOYS))
-    if capacity.services < N_DECOYS:
+    places = list(range(tables.N_DECOYS))
+    if capacity.services < tables.N_DECOYS:
         # Femitter (Windows) shares a place with HarakaSMPT (Linux), and Smss with Vsftpd.
         places = [0, 1, 1, 2, 3, 4, 5, 2]
     idle = [places[list(DECOYS).index(name)] for name in ("DecoySmss", "DecoySvchost")]
@@ -435,7 +399,7 @@ def _explored(rows: Row, of: Row) -> dict[str, Any]:
         wholly_shown = [host for host, shown in interfaces.items() if shown == "All"]
         subnets.append(_mask_of(of["subnet"][host] for host in wholly_shown))
         with_services = [host for host, facts in info.items() if facts.get("Services")]
-        shows_ot_service.append(any(of["ot_number"][host] != NONE for host in with_services))
+        shows_ot_service.append(any(of["ot_number"][host] != tables.NONE for host in with_services))
     return {
         "explored_addresses": np.array(addresses),
         "explored_subnets": np.array(subnets),
@@ -444,10 +408,8 @@ def _explored(rows: Row, of: Row) -> dict[str, Any]:
 
 
 def _actions_of_red(scenario: Scenario) -> dict[str, Any]:
-    """Number the actions that Red can be told to do.
-
-    `fact_needed` is the index, in Red's observation, of the fact that makes an action possible.
-    """
+    """Number the actions that Red can be told to do. `fact_needed` is the index, in Red's
+    observation, of the fact that makes an action possible."""
     hosts, subnets = scenario.hosts, tuple(scenario.subnets)
     kinds = []
     targets = []
@@ -458,7 +420,7 @@ def _actions_of_red(scenario: Scenario) -> dict[str, Any]:
         if target in hosts:
             host = hosts.index(target)
             fact = FACTS_OF_A_HOST.index(f"{RED[kind].needs} known")
-            needed.append(len(subnets) + host * N_FACTS_OF_A_HOST + fact)
+            needed.append(len(subnets) + host * tables.N_FACTS_OF_A_HOST + fact)
             targets.append(host)
         else:
             subnet = subnets.index(target) if target else 0
@@ -467,7 +429,7 @@ def _actions_of_red(scenario: Scenario) -> dict[str, Any]:
     return {
         "n_red_actions": len(kinds),
         # The last two numbers tell whether Red's last action succeeded, and whether it failed.
-        "red_obs_size": len(subnets) + N_FACTS_OF_A_HOST * len(hosts) + 2,
+        "red_obs_size": len(subnets) + tables.N_FACTS_OF_A_HOST * len(hosts) + 2,
         "red_action_kind": np.array(kinds),
         "red_action_target": np.array(targets),
         "fact_needed": np.array(needed),

@@ -30,7 +30,6 @@ def is_running(s: Any, t: Any, host: int, pid: int) -> bool:
 
 @compiled
 def has_added_pid(s: Any, host: int, pid: int) -> bool:
-    """Return whether a process that was added since the start has this PID."""
     process = s.first_process[host]
     while process != state.NO_PROCESS:
         if s.processes[process].pid == pid:

@@ -31,10 +31,7 @@ BYTES = np.array([_word_of(i & 3, i >> 2) for i in range(16)], np.uint32)
 
 @compiled
 def observe(s: Any, t: Any, kind: int, host: int, obs: Any) -> None:
-    """Follow `Monitor` and `BlueTableWrapper.observation_change`.
-
-    Write obs: uint32, one word for each host.
-    """
+    """Follow `Monitor` and `BlueTableWrapper.observation_change`. obs: see `note_and_show`."""
     decoy_host = NONE
     if tables.DECEIVES[kind] and s.blue_success == tables.TRUE:
         decoy_host = host

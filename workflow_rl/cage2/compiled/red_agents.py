@@ -94,7 +94,6 @@ def b_line(s: Any, t: Any) -> None:
 
 @compiled
 def act_as_b_line(s: Any, t: Any, action: int) -> None:
-    """Choose the action of this index."""
     s.b_line_made |= 1 << action
     s.b_line_action = action
     s.red_kind = PLAN[action]
@@ -103,7 +102,6 @@ def act_as_b_line(s: Any, t: Any, action: int) -> None:
 
 @compiled
 def next_of_b_line(s: Any) -> int:
-    """Return the index of B_line's next action."""
     action = int(s.b_line_action)
     succeeded = s.red_success == tables.TRUE
     while True:
@@ -119,7 +117,6 @@ def next_of_b_line(s: Any) -> int:
 
 @compiled
 def target_of_b_line(s: Any, t: Any, action: int) -> int:
-    """Return the host or the subnet of an action."""
     first_host = t.red_host if s.b_line_host == NONE else s.b_line_host
     return int64(t.plan_of_b_line[first_host, action])
 

@@ -60,7 +60,6 @@ SANDBOXES = sum(
 
 @compiled
 def begin_hypothesis(h: Any, t: Any, red_agent: int) -> None:
-    """Set the hypothesis at the start of an episode."""
     h.error = NO_ERROR
     red_agents.begin_red(h, t, red_agent)
     h.sessions = 0

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from workflow_rl.cage2.compiled import tables as constants
 from workflow_rl.cage2.compiled.cyborg_words import (
     added_slots,
     address_of,
@@ -20,28 +21,7 @@ from workflow_rl.cage2.compiled.cyborg_words import (
 from workflow_rl.cage2.compiled.episode_random import EpisodeRandom
 from workflow_rl.cage2.compiled.red_steps import NOTHING
 from workflow_rl.cage2.compiled.state import KIND, PRIVILEGED, SHELL
-from workflow_rl.cage2.compiled.tables import (
-    DISCOVER_SERVICES,
-    DISCOVER_SYSTEMS,
-    ESCALATE,
-    EXPLOIT,
-    EXPLOITED_TYPES,
-    FALSE,
-    FIRST_EPHEMERAL,
-    HTTP_RFI,
-    HTTPS_RFI,
-    N_EPHEMERAL,
-    N_EXPLOITS,
-    N_PIDS,
-    NONE,
-    PORTS,
-    SQL_INJECTION,
-    SSH_BRUTE_FORCE,
-    TRUE,
-    UNKNOWN,
-    WORDS_OF_BRUTE_FORCE,
-    Tables,
-)
+from workflow_rl.cage2.compiled.tables import NONE, PORTS, Tables
 
 Shown = dict[str, Any]
 SYSTEM_FACTS = ("OSType", "OSDistribution", "OSVersion", "OSKernelVersion")
@@ -49,7 +29,7 @@ USER_FACTS = ("Username", "UID", "Password")
 REVERSE = "REVERSE_SESSION"
 HANDLER_PORT = 4444
 """The port of Red's host to which sessions connect back."""
-SUCCESS = {FALSE: False, TRUE: True, UNKNOWN: None}
+SUCCESS = {constants.FALSE: False, constants.TRUE: True, constants.UNKNOWN: None}
 
 
 def observation_of(before: Any, after: Any, notes: Any, tables: Tables) -> Shown:
@@ -65,17 +45,17 @@ def observation_of(before: Any, after: Any, notes: Any, tables: Tables) -> Shown
     target = int(tables.of["red_action_target"][action])
     succeeded = SUCCESS[int(after["red_success"])]
     shown: Shown = {"success": succeeded}
-    if kind == EXPLOIT:
+    if kind == constants.EXPLOIT:
         return shown | _exploited(tables, before, after, target, int(notes["n_sessions"]) - 1)
     if not succeeded or after["red_kind"] != kind:
         return shown
-    if kind == DISCOVER_SYSTEMS:
+    if kind == constants.DISCOVER_SYSTEMS:
         subnet = subnet_of(before, target, tables)
         members = tables.of["subnet_hosts"][target, : tables.of["n_subnet_hosts"][target]]
         for host in members.tolist():
             address = address_of(before, host, tables)
             shown[address] = {"Interface": [{"IP Address": address, "Subnet": subnet}]}
-    elif kind == DISCOVER_SERVICES and after["event_host"] == target:
+    elif kind == constants.DISCOVER_SERVICES and after["event_host"] == target:
         address = address_of(before, target, tables)
         processes: list[Shown] = []
         for _pid, _is_privileged, ports in processes_on(before, target, tables):
@@ -83,7 +63,7 @@ def observation_of(before: Any, after: Any, notes: Any, tables: Tables) -> Shown
                 connection = {"local_port": port, "local_address": address}
                 processes.append({"Connections": [connection]})
         shown[address] = {"Processes": processes, "Interface": [{"IP Address": address}]}
-    elif kind == ESCALATE:
+    elif kind == constants.ESCALATE:
         shown |= _explored(tables, before, target, _escalated(tables, before, target, notes))
     return shown
 
@@ -180,13 +160,13 @@ def _explored(tables: Tables, state: Any, host: int, session: Shown) -> Shown:
 
 def _exploited(tables: Tables, before: Any, after: Any, host: int, ident: int) -> Shown:
     """Return what `ExploitRemoteService` shows. ident: the number of the session, if one began."""
-    ports = int(after["event_ports"]) & (1 << N_EXPLOITS) - 1
+    ports = int(after["event_ports"]) & (1 << constants.N_EXPLOITS) - 1
     if ports == 0:
         return {}
     exploit = ports.bit_length() - 1
-    is_ssh = exploit == SSH_BRUTE_FORCE
-    succeeded = after["red_success"] == TRUE
-    kind = EXPLOITED_TYPES[exploit].upper()
+    is_ssh = exploit == constants.SSH_BRUTE_FORCE
+    succeeded = after["red_success"] == constants.TRUE
+    kind = constants.EXPLOITED_TYPES[exploit].upper()
     address = address_of(before, host, tables)
     reds = address_of(before, tables.of["red_host"], tables)
     connection = {"local_port": PORTS[exploit], "local_address": address, "Status": "OPEN"}
@@ -201,7 +181,7 @@ def _exploited(tables: Tables, before: Any, after: Any, host: int, ident: int) -
     session: Shown = {"ID": ident, "Type": "SSH" if is_ssh else "RED_REVERSE_SHELL", "Agent": "Red"}
     port = _port_of_session(tables, before, host, is_ssh)
     if is_ssh:
-        at_red, at_host = (port, reds), (PORTS[SSH_BRUTE_FORCE], address)
+        at_red, at_host = (port, reds), (PORTS[constants.SSH_BRUTE_FORCE], address)
         _add_process(shown, reds, _connected(at_red, at_host), "")
         _add_process(shown, address, _connected(at_host, at_red), "SSH")
     else:
@@ -244,24 +224,24 @@ def _port_of_session(tables: Tables, before: Any, host: int, is_ssh: bool) -> in
 
     def draw_port(host: int) -> int:
         used = in_use.setdefault(host, set(ephemeral_ports(before, host, tables)))
-        drawn = FIRST_EPHEMERAL + draws.randrange(N_EPHEMERAL)
+        drawn = constants.FIRST_EPHEMERAL + draws.randrange(constants.N_EPHEMERAL)
         if drawn in used:
-            drawn = FIRST_EPHEMERAL + draws.randrange(N_EPHEMERAL)
+            drawn = constants.FIRST_EPHEMERAL + draws.randrange(constants.N_EPHEMERAL)
         used.add(drawn)
         return drawn
 
     options = int(before["known_ports"][host])
-    if not options & (1 << HTTP_RFI | 1 << HTTPS_RFI):
-        options &= ~(1 << SQL_INJECTION)
+    if not options & (1 << constants.HTTP_RFI | 1 << constants.HTTPS_RFI):
+        options &= ~(1 << constants.SQL_INJECTION)
     if options.bit_count() > 1:  # The choice of the exploit.
         draws.random()
         draws.random()
     if not is_ssh:
         draw_port(host)
         return draw_port(host)
-    for _ in range(WORDS_OF_BRUTE_FORCE):
+    for _ in range(constants.WORDS_OF_BRUTE_FORCE):
         draw_port(tables.of["red_host"])
     pids = {0, *(pid for pid, *_ in processes_on(before, host, tables))}
-    while draws.randrange(N_PIDS) in pids:
+    while draws.randrange(constants.N_PIDS) in pids:
         pass
     return draw_port(host)

@@ -130,10 +130,7 @@ class RedSimulator(BatchedSimulator):
         self._play_reds(actions, red_actions, is_attacked, with_blue=False)
 
     def play_both(
-        self,
-        actions: NDArray[np.int64],
-        red_actions: NDArray[np.int64],
-        chosen: NDArray[np.bool_],
+        self, actions: NDArray[np.int64], red_actions: NDArray[np.int64], chosen: NDArray[np.bool_]
     ) -> None:
         """Play one step with the actions of both sides, in envs whose Red acts from outside.
 

@@ -116,7 +116,6 @@ def step_reds(
 
 @compiled
 def blue_half(s: Any, t: Any, action: int) -> None:
-    """Play Blue's action of this index."""
     act_as_blue(s, t, int64(t.action_kind[action]), int64(t.action_host[action]))
 
 

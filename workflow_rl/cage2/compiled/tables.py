@@ -114,11 +114,8 @@ N_FACTS_OF_A_HOST = len(scenario2.FACTS_OF_A_HOST)
 
 
 class Capacity(NamedTuple):
-    """The largest numbers that a record has room for.
-
-    sessions: sessions at the start. services: services of decoys on one host. ot_hosts: hosts with
-    an OT service.
-    """
+    """The largest numbers that a record has room for. sessions: those at the start. services: those
+    of decoys, on one host. ot_hosts: hosts with an OT service."""
 
     hosts: int
     subnets: int

@@ -1,1 +1,1 @@
-"""CybORG, found, sped up and copied."""
+"""How CybORG is imported, sped up and copied."""

@@ -32,11 +32,11 @@ ALL_OF_A_HOST = {
 
 
 class OwnRedSimulator(SpedUpSimulator):
-    """A network that a user's own red agent attacks. `reset` takes its name alone.
+    """A network that a user's own red agent attacks. `reset` takes no other agent's name.
 
     The agent sees what csle-cyborg shows an agent: the whole observation, and the whole action
-    space. Its `train` is never called. It must draw random numbers from Python's `random` alone,
-    so that the seed of the episode decides them.
+    space. Its `train` is never called. It must draw all random numbers from Python's `random`, so
+    that the seed of the episode decides them.
 
     red: the agent's class, or an object, which is copied.
     """
@@ -60,7 +60,7 @@ class OwnRedSimulator(SpedUpSimulator):
         self._red_agents = {name: agent}
 
     def _begin_red(self) -> dict[str, Any]:
-        """`AgentInterface.reset` and `set_init_obs`."""
+        """Follow `AgentInterface.reset` and `set_init_obs`."""
         self._space.reset("Red")
         everything = self._state.get_true_state(dict.fromkeys(self._state.hosts, ALL_OF_A_HOST))
         self._space.update(self._filtered(everything, list(self._state.subnets)), False)
@@ -73,12 +73,12 @@ class OwnRedSimulator(SpedUpSimulator):
         self._space.update(self._red_obs)
 
     def _filtered(self, obs: Any, cidrs: Any) -> Any:
-        """`_filter_obs`."""
+        """Follow `_filter_obs`."""
         obs.filter_addresses(ips=self._state.ip_addresses, cidrs=cidrs, include_localhost=False)
         return obs.data
 
     def _is_valid_for_red(self, action: Any) -> bool:
-        """`test_valid_action`."""
+        """Follow `test_valid_action`."""
         if not isinstance(action, self._action_type):
             (name,) = self._red_agents
             raise TypeError(
@@ -96,11 +96,10 @@ class OwnRedSimulator(SpedUpSimulator):
 
 
 def privately(red: Any) -> Any:
-    """Return a copy of a class or object whose code uses the private copy of csle-cyborg, and its
-    generator.
+    """Return a copy of a class or object that uses the private copy of csle-cyborg.
 
-    Functions and classes of the same package are copied with it. Raises AttackerError if it needs
-    something that cannot be copied.
+    Functions and classes of the same package are copied, too. Raises AttackerError if one of them
+    cannot be copied.
     """
     kind = red if isinstance(red, type) else type(red)
     with _by_value(kind.__module__.partition(".")[0]):

@@ -1,4 +1,4 @@
-"""CybORG's network, described as `compiled.cyborg_words` describes the compiled one."""
+"""CybORG's network, described as `compiled.cyborg_words` describes the compiled network."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ def cyborg_network(env: Cage2Env) -> dict[str, Any]:
     state, known, _ = network_parts(env)
     hosts = env.scenario.hosts
     subnets = {state.subnets[cidr].name: str(cidr) for cidr in state.subnets}
-    known_subnets, known_hosts = (
-        {str(key) for key, is_known in known[kind].items() if is_known}
-        for kind in ("subnet", "hostname")
-    )
+    known_subnets = {str(cidr) for cidr, is_known in known["subnet"].items() if is_known}
+    known_hosts = {str(name) for name, is_known in known["hostname"].items() if is_known}
     network: dict[str, Any] = {
         "random words drawn, modulo 624": _position(env),
         "subnets": subnets,
@@ -41,36 +39,30 @@ def cyborg_network(env: Cage2Env) -> dict[str, Any]:
 def _facts_of(state: Any, name: str) -> dict[str, Any]:
     from workflow_rl.cage2.compiled.tables import N_EXPLOITS, PORTS, PRIVILEGED_USERS
 
-    host, address, reds = state.hosts[name], str(address_in(state, name)), state.sessions["Red"]
-    scanned = {str(ip): ports for ip, ports in reds[0].ports.items()}
+    host = state.hosts[name]
+    address = str(address_in(state, name))
+    scanned = {str(ip): ports for ip, ports in state.sessions["Red"][0].ports.items()}
+    known_ports = None
+    if address in scanned:
+        known_ports = sorted(set(scanned[address]) & set(PORTS[:N_EXPLOITS]))
+    processes = []
+    for process in host.processes:
+        ports = [c["local_port"] for c in process.connections if "remote_port" not in c]
+        processes.append((process.pid, process.user in PRIVILEGED_USERS, ports))
+    sessions = []
+    for agent, of_agent in state.sessions.items():
+        for session in of_agent.values():
+            if session.host == name:
+                sessions.append((agent, session.pid, session.username in PRIVILEGED_USERS))
     return {
         "address": address,
-        "processes": [
-            (
-                process.pid,
-                process.user in PRIVILEGED_USERS,
-                [c["local_port"] for c in process.connections if "remote_port" not in c],
-            )
-            for process in host.processes
-        ],
-        "red sessions": [
-            (session.pid, session.username in PRIVILEGED_USERS)
-            for session in reds.values()
-            if session.host == name
-        ],
-        "other sessions": [
-            (agent, session.pid, session.username in PRIVILEGED_USERS)
-            for agent, sessions in state.sessions.items()
-            if agent != "Red"
-            for session in sessions.values()
-            if session.host == name
-        ],
+        "processes": processes,
+        "red sessions": [(pid, is_root) for agent, pid, is_root in sessions if agent == "Red"],
+        "other sessions": [session for session in sessions if session[0] != "Red"],
         "services": _services(host, name),
         "ephemeral ports": sorted(set(host.ephemeral_ports)),
         "red files": bool(host.files),
-        "ports Red knows": sorted(set(scanned[address]) & set(PORTS[:N_EXPLOITS]))
-        if address in scanned
-        else None,
+        "ports Red knows": known_ports,
         "PIDs caught": list(state.sessions["Blue"][0].sus_pids.get(name, ())),
     }
 

@@ -1,4 +1,4 @@
-"""Checks of an installation for CAGE-2: the simulators' speeds, and the same weights."""
+"""Checks of an installation: the speeds of CAGE-2's simulators, and weights of a reference run."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ REFERENCE = Path(__file__).parents[1] / "agent" / "released" / "reference_run.js
 SECONDS = 0.3
 """Length of the measurement of each simulator."""
 LEAST_SPEEDUP = 15.0
-"""Of 100 envs in compiled code over one of CybORG. Measured was 130."""
+"""The least ratio of the speeds of 100 compiled envs and one env of CybORG. 130 was measured."""
 
 
 def simulators() -> Iterator[Finding]:
-    """Measure steps a second on one core: one env of CybORG, 100 envs of the compiled one."""
+    """Measure steps a second on one core, of one env of CybORG and of 100 compiled envs."""
     from workflow_rl.cage2.env.environment import Cage2
     from workflow_rl.measuring.benchmark import steps_per_second
     from workflow_rl.runs.config import TrainConfig

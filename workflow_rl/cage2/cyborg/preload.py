@@ -1,7 +1,7 @@
-"""The module that the workers' fork server imports if they play CybORG.
+"""The workers' fork server imports this module if the workers play CybORG.
 
-Making an env imports CybORG, and fills the caches that outlive an env, once, in memory that all
-workers share.
+Making an env imports CybORG and fills caches that outlive the env. This is done once, in memory
+that all workers share.
 """
 
 from __future__ import annotations

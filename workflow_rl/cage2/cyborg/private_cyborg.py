@@ -20,7 +20,7 @@ GLOBAL_GENERATOR = random.choice.__self__  # type: ignore[attr-defined]
 
 
 class Drawer(Protocol):
-    """One that draws from the copy's generator. random_state: the generator's at its last turn."""
+    """A simulator that draws from the copy's generator. random_state: that after its last turn."""
 
     random_state: tuple[Any, ...]
 
@@ -80,7 +80,7 @@ class PrivateCyborg:
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Names what csle-cyborg and the random generator define, and copies all else by value."""
+    """Pickles names of what csle-cyborg and the generator define, and all other things by value."""
 
     def __init__(self, file: io.BytesIO, cyborg: PrivateCyborg) -> None:
         super().__init__(file)
@@ -107,12 +107,13 @@ class _Unpickler(pickle.Unpickler):
         self._cyborg = cyborg
 
     def find_class(self, module: str, name: str) -> Any:
-        """Make classes anew: cloudpickle would return those that this process has pickled."""
+        """Make new classes. cloudpickle would return classes that this process has pickled."""
         found = super().find_class(module, name)
         if name not in ("_make_skeleton_class", "_make_skeleton_enum"):
             return found
 
         def make(*facts: Any) -> Any:
+            # By the fact before the last one, cloudpickle would find such a class.
             *known, _, extra = facts
             return found(*known, None, extra)
 

@@ -1,4 +1,4 @@
-"""Red in CybORG, told what to do by index, and what CybORG shows it, in plain values."""
+"""A red agent of CybORG that is told its actions, and what CybORG shows Red in plain values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workflow_rl.cage2.red.roster import REDS
 
 
 class ShownRed:
-    """What Red has been shown in an env of CybORG's, action after action."""
+    """Follows what Red is shown in an env of CybORG's, action after action."""
 
     def __init__(self, env: Cage2Env) -> None:
         self._env = env
@@ -23,9 +23,9 @@ class ShownRed:
         self.forget = self._knowledge.forget
 
     def after(self, action: str) -> dict[str, Any]:
-        """Return what Red is shown now, and what `Cage2RedEnv` makes of it.
+        """Return what Red is shown now, and the row that `Cage2RedEnv` makes of it.
 
-        Call it once after each step. action: Red's, by its name in `Scenario.red_action_names`.
+        Call this once after each step. action: Red's action, one of `Scenario.red_action_names`.
         """
         state, known, shown = network_parts(self._env)
         observation = in_plain_values(shown)
@@ -79,7 +79,8 @@ class ToldRed:
 
     def get_action(self, observation: Any, action_space: Any) -> Any:
         kind, _, target = self._env.scenario.red_action_names[self.told].partition(" ")
-        make, state = getattr(self._actions, kind), network_parts(self._env)[0]
+        make = getattr(self._actions, kind)
+        state, *_ = network_parts(self._env)
         if not target:
             return make()
         facts: dict[str, Any] = {"session": 0, "agent": "Red"}

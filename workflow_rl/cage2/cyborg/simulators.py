@@ -30,13 +30,12 @@ def make_simulator(
 ) -> Simulator:
     """Return one of SIMULATORS, or PUBLISHED, for episodes of at most max_steps steps.
 
-    scenario: what it plays; None: Scenario 2. With the rules of CAGE Challenge 1, "cyborg" is that
+    scenario: None is Scenario 2. If the rules are those of CAGE Challenge 1, "cyborg" is that
     challenge's own package.
 
-    attacker: the red agent, if it is not one of RED_AGENTS. It is then the only one. One that
-    `name` does not play is played by "cyborg" or "compiled", of which either goes for the other.
-    Raises ValueError, ScenarioError for a scenario with other rules, or AttackerError for an
-    attacker that cannot play.
+    attacker: the only red agent, if it is none of RED_AGENTS. If one of SIMULATORS cannot play the
+    attacker, the other one plays it. Raises ValueError, ScenarioError for a scenario with other
+    rules, or AttackerError for an attacker that cannot play.
     """
     if name not in (*SIMULATORS, PUBLISHED):
         raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
@@ -61,9 +60,9 @@ def _published(scenario: Scenario) -> ChallengeSimulator:
 def _simulator_against(
     attacker: Attacker, name: str, max_steps: int, scenario: Scenario
 ) -> Simulator:
-    red, is_either = user_reds.found(attacker, scenario), name in SIMULATORS
+    red = user_reds.found(attacker, scenario)
     if not user_reds.acts_in_cyborg(red):
-        if not is_either:
+        if name == PUBLISHED:
             raise AttackerError(
                 f"{attacker.name} does not act as csle-cyborg's agents do: choose the simulator "
                 f"{' or '.join(SIMULATORS)}, not {name}"
@@ -72,7 +71,7 @@ def _simulator_against(
 
         batches = {attacker.name: user_reds.batch_of(red)}
         return CompiledSimulator(max_steps, batches, tables_of(scenario))
-    if is_either and not scenario.is_cage1:
+    if name != PUBLISHED and not scenario.is_cage1:
         from workflow_rl.cage2.cyborg.cyborg_red import OwnRedSimulator
 
         return OwnRedSimulator(attacker.name, red, scenario)
@@ -84,8 +83,8 @@ def _simulator_against(
 class SimulatorVersion(NamedTuple):
     """Name and version of a CybORG package, and the commit of the challenge's repository.
 
-    Scores on different commits cannot be compared. csle-cyborg 0.0.3 plays exactly like 26ce1c1 of
-    CAGE-2's.
+    Scores on different commits cannot be compared. csle-cyborg 0.0.3 plays exactly like commit
+    26ce1c1 of CAGE-2's repository.
     """
 
     name: str
@@ -97,9 +96,10 @@ class SimulatorVersion(NamedTuple):
 
 
 def simulator_version(simulator: str, is_cage1: bool = False) -> SimulatorVersion:
-    """Return the package that one of `SIMULATORS` is or plays as; "unknown" for what is unknown.
+    """Return the version of the package that one of `SIMULATORS` is, or that it equals.
 
-    is_cage1: whether what is played has the rules of CAGE Challenge 1.
+    A commit that cannot be found is "unknown". is_cage1: whether the scenario has the rules of CAGE
+    Challenge 1.
     """
     if simulator == "compiled":
         published = SimulatorVersion("CAGE-1's CybORG", "1.2", CAGE1_COMMIT)

@@ -31,17 +31,17 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS, SUCCESSES
 NO, SCAN, EXPLOIT = (0, 0), (1, 0), (1, 1)
 UNKNOWN, USER, PRIVILEGED = (1, 0), (0, 1), (1, 1)
 LEFT = {"unknown": UNKNOWN, "clean": NO}
-"""By `BlueKind.leaves`."""
+"""What Blue's table shows after an action, by `BlueKind.leaves`."""
 
 
 # --- Replacements in the private copy ------------------------------------------------------------
 
 
 def restore_host(host: Any) -> None:
-    """`Host.restore`: copy each process from the backup.
+    """Follow `Host.restore`: copy each process from the backup.
 
     CybORG builds each process anew from its parts. The result equals the backup, which never
-    changes, so that a copy is exact.
+    changes. A copy is therefore exact.
     """
     host.events = {"NetworkConnections": [], "ProcessCreation": []}
     host.files = []
@@ -52,7 +52,7 @@ def restore_host(host: Any) -> None:
 
 
 def is_host_using_port(host: Any, port: int) -> bool:
-    """`_is_host_using_port`: read the connections without describing each process."""
+    """Follow `_is_host_using_port`: read the connections without describing each process."""
     return any(
         connection["local_port"] == port
         for process in host.processes
@@ -88,7 +88,8 @@ class SpedUpSimulator:
 
     def __init__(self, played: Scenario | None = None) -> None:
         played = played or Scenario.scenario2()
-        self._hosts, self._action_names = played.hosts, played.action_names
+        self._hosts = played.hosts
+        self._action_names = played.action_names
         self._red_target_index = {name: index for index, name in enumerate(played.red_targets)}
         self.random_state = CYBORG.random.getstate()
         CYBORG.let_play(self)
@@ -109,7 +110,7 @@ class SpedUpSimulator:
         self._compromise = np.zeros((len(self._hosts), 4), np.uint8)
 
     def reset(self, seed: int | None, red_agent: str) -> NDArray[np.uint8]:
-        """Start an episode with the draws after `random.seed(seed)`; None: with the next draws."""
+        """Start an episode after `random.seed(seed)`. None: do not seed the generator."""
         CYBORG.let_play(self)
         if seed is not None:
             CYBORG.random.seed(seed)
@@ -122,13 +123,14 @@ class SpedUpSimulator:
         return self._compromise.ravel().copy()
 
     def step(self, action: int) -> tuple[NDArray[np.uint8], float]:
-        """Play one step: observation (4 bits a host) and reward.
+        """Play one step. Return the observation (four bits for each host) and the reward.
 
-        CybORG makes lists of possible actions for every step. They never change: they hold Blue's
-        actions on the hosts of the scenario, which are always valid.
+        CybORG makes lists of possible actions for every step. These lists never change: they hold
+        Blue's actions on the hosts of the scenario, which are always valid.
         """
         CYBORG.let_play(self)
-        state, blue = self._state, self._blue_actions[action]
+        state = self._state
+        blue = self._blue_actions[action]
         blue_obs = blue.sim_execute(state).data
         red = self._red_agent.get_action(self._red_obs, self._red_knows)
         if not self._is_valid_for_red(red):
@@ -148,7 +150,7 @@ class SpedUpSimulator:
 
     @property
     def texts(self) -> tuple[str, str]:
-        # They are made when they are read, which is seldom.
+        # The texts are made when they are read, which is seldom.
         action, red = self._actions
         return self._action_names[action], str(red)
 
@@ -170,7 +172,7 @@ class SpedUpSimulator:
         return _unknown_network(self._state)
 
     def _is_valid_for_red(self, action: Any) -> bool:
-        """`test_valid_action`: whether this is one of Red's actions, on something Red knows."""
+        """Follow `test_valid_action`: whether Red has the action and knows its target."""
         known = self._red_knows
         if type(action) not in self._red_action_types:
             return False
@@ -180,11 +182,11 @@ class SpedUpSimulator:
         return True
 
     def _show_red(self, obs: Any) -> None:
-        """`filter_addresses` and `ActionSpace.update`: what Red sees, and knows from then on.
+        """Follow `filter_addresses` and `ActionSpace.update`: keep what Red sees and knows.
 
-        Red is shown nothing outside the network but the loopback interface of a host that Red
-        explores, which is removed. Of Red's knowledge, only hostnames, subnets and addresses are
-        kept, because the red agents and the check of their actions read nothing else.
+        Loopback interfaces of explored hosts are removed. Nothing else outside the network is shown
+        to Red. Of Red's knowledge, only hostnames, subnets and addresses are kept, because the red
+        agents and the check of their actions read nothing else.
         """
         known = self._red_knows
         for name, host in obs.data.items():
@@ -207,8 +209,8 @@ class SpedUpSimulator:
     def _reward(self) -> float:
         """Return Blue's reward before its action's cost, from Red's sessions and the OT service.
 
-        CybORG describes the whole network to compute this reward, and those of Red and Green, which
-        no agent of this scenario reads. The sums have CybORG's order and rounding.
+        CybORG describes the whole network for this reward and for those of Red and Green, which no
+        agent of this scenario reads. The sums have CybORG's order and rounding.
         """
         hosts, red_sessions = self._state.hosts, self._state.sessions["Red"]
         linux = windows = 0.0
@@ -222,10 +224,7 @@ class SpedUpSimulator:
                     break
         disrupted = 0.0
         for name, worth in self._template.availability:
-            for process in hosts[name].processes:
-                if process.name == "OTService":
-                    break
-            else:
+            if all(process.name != "OTService" for process in hosts[name].processes):
                 disrupted += worth
         return -round(disrupted, 1) - round(linux + windows, 1)
 
@@ -234,11 +233,11 @@ class SpedUpSimulator:
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
         """Return Blue's bits, and the mask of the hosts on which a process was caught.
 
-        These are `Monitor` and `BlueTableWrapper`, without making the table.
+        Follow `Monitor` and `BlueTableWrapper`, without making the table.
 
         Anomalies of a host are the process of a decoy that was set up in this step, and the
-        connections since the last step. CybORG also compares anomalies with the first observation
-        of the episode, which shows the processes of Blue's sessions by PID alone: none can occur.
+        connections since the last step. CybORG leaves out anomalies that the first observation of
+        the episode shows. It shows Blue's sessions by PID alone, so nothing is left out.
         """
         hosts = self._hosts
         kind, _, target = self._action_names[action].partition(" ")
@@ -246,7 +245,8 @@ class SpedUpSimulator:
         compromise = self._compromise
         if BLUE[kind].leaves and compromise[hosts.index(target), 2:].any():
             compromise[hosts.index(target), 2:] = LEFT[BLUE[kind].leaves]
-        activities, suspicious = [], list[int]()
+        activities = []
+        suspicious: list[int] = []
         for index, hostname in enumerate(hosts):
             events = self._state.hosts[hostname].events
             seen = events["NetworkConnections"]
@@ -296,9 +296,8 @@ def _blue_action(actions: Any, name: str) -> Any:
 def _unknown_network(state: Any) -> dict[str, dict[Any, bool]]:
     """Return Red's action space at the start of an episode, in which nothing is known yet.
 
-    RedMeander shuffles the addresses, so that their order counts. It is that of the true state:
-    host by host, and before a host's own address any address of the network that its processes
-    name.
+    RedMeander shuffles the addresses, so their order counts. As in the true state, addresses stand
+    host by host. Addresses of the network that a host's processes name come before the host's own.
     """
     subnets, addresses = {}, {}
     for host in state.hosts.values():

@@ -25,12 +25,12 @@ _RED_ACTION_INDEX = {name: index for index, name in enumerate(RED_ACTIONS)}
 
 
 def red_action_index(action: Any) -> int:
-    """Return the index of a CybORG action in RED_ACTIONS; -1 for any that no red agent takes."""
+    """Return the index of a CybORG action in RED_ACTIONS, or -1 if the action is not among them."""
     return _RED_ACTION_INDEX.get(type(action).__name__, -1)
 
 
 def red_target_index(action: Any, state: Any, indices: Mapping[str, int]) -> int:
-    """Return the index of the host or subnet that a CybORG action names; -1 for none.
+    """Return the index of the host or subnet that a CybORG action names, or -1 if it names none.
 
     indices: by name, see `Scenario.red_targets`.
     """
@@ -49,8 +49,8 @@ class ChallengeSimulator:
 
     Args:
         cyborg_class: CybORG's main class.
-        scenario: what is played.
-        given: the scenario, as that class takes it.
+        scenario: the scenario.
+        given: the scenario in the form that cyborg_class takes.
         agents: the module of the red agents.
         challenge_wrapper: the class of the wrapper.
     """
@@ -75,9 +75,9 @@ class ChallengeSimulator:
         self._blue_table = self._wrapper.env.env.env
 
     def play_against(self, name: str, red: Any) -> None:
-        """Make the user's own red agent the only one from now on. Raises AttackerError.
+        """Make a user's red agent the only red agent from now on. Raises AttackerError.
 
-        name: what `reset` calls it. red: its class, or an object, which is copied.
+        name: the agent's name for `reset`. red: its class, or an object, which is copied.
         """
         kinds = type(self._red_agents["B_lineAgent"]).__mro__
         base = next(kind for kind in kinds if kind.__name__ == "BaseAgent")
@@ -95,7 +95,7 @@ class ChallengeSimulator:
         with self._random_state:
             random.seed(seed)
             result = self._wrapper.reset()
-        # Gymnasium's (obs, info) in csle-cyborg, Gym's obs in CAGE-1's CybORG.
+        # csle-cyborg returns (obs, info), and CAGE-1's CybORG returns obs.
         return result[0] if isinstance(result, tuple) else result
 
     def step(self, action: int) -> tuple[NDArray[Any], float]:
@@ -106,15 +106,15 @@ class ChallengeSimulator:
     @property
     def facts(self) -> Facts:
         controller = self._controller
-        red, seen = controller.action["Red"], controller.observation["Blue"].data
-        # A decoy that Blue has just set up is listed with a PID too, but without connections.
-        caught = [
-            any(
-                "PID" in process and "Connections" in process
-                for process in seen.get(host, {}).get("Processes", ())
+        red = controller.action["Red"]
+        seen = controller.observation["Blue"].data
+        caught = []
+        for host in self._hosts:
+            processes = seen.get(host, {}).get("Processes", ())
+            # A decoy that Blue has just set up is listed with a PID too, but without connections.
+            caught.append(
+                any("PID" in process and "Connections" in process for process in processes)
             )
-            for host in self._hosts
-        ]
         # CAGE-2's wrapper takes the success out of Blue's observation, CAGE-1's does not.
         success = seen.get("success", getattr(self._blue_table, "success", None))
         return (
@@ -184,7 +184,7 @@ def stock_simulator(scenario: Scenario) -> ChallengeSimulator:
 
 
 def cage1_simulator(scenario: Scenario) -> ChallengeSimulator:
-    """Return CAGE Challenge 1's own package. Raises ModuleNotFoundError, and RuntimeError if the
+    """Return CAGE Challenge 1's own simulator. Raises ModuleNotFoundError, and RuntimeError if the
     package that is installed is another challenge's."""
     repository = f"github.com/cage-challenge/cage-challenge-1 at {CAGE1_COMMIT}"
     try:
@@ -208,7 +208,7 @@ def cage1_simulator(scenario: Scenario) -> ChallengeSimulator:
         )
     from unittest import mock  # It takes 30 ms to import.
 
-    # It reads images from its own folder alone.
+    # CybORG reads images from no folder but its own.
     controller = importlib.import_module("CybORG.Simulator.SimulationController")
     parsed = mock.patch.object(
         controller.SimulationController, "_parse_scenario", return_value=scenario.description()

@@ -1,4 +1,4 @@
-"""What every episode of the sped-up csle-cyborg starts from."""
+"""The template from which every episode of the sped-up csle-cyborg starts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
-from workflow_rl.cage2.compiled.tables import NETWORK, SUPERUSERS
+from workflow_rl.cage2.compiled.tables import N_PIDS, NETWORK, SUPERUSERS
 from workflow_rl.cage2.scenario2 import WORTH_IN_TENTHS, prefix_bits
 
 WORTH = {worth: tenths / 10 for worth, tenths in WORTH_IN_TENTHS.items()}
@@ -21,11 +21,12 @@ def _subnets_of(network: IPv4Network, prefix: int) -> list[IPv4Network]:
 
 
 def clone(entity: Any, *containers: str) -> Any:
-    """Return a copy of one of CybORG's objects, with own copies of the named lists and dicts."""
+    """Return a copy of an object of CybORG's. The named lists and dicts are copied, too."""
     twin = object.__new__(type(entity))
-    twin.__dict__ = facts = vars(entity).copy()
+    facts = vars(entity).copy()
     for name in containers:
         facts[name] = facts[name].copy()
+    twin.__dict__ = facts
     return twin
 
 
@@ -40,14 +41,15 @@ class Template:
     def __init__(self, state: Any) -> None:
         self._scenario = scenario = state.scenario
         self._subnet_type = type(next(iter(state.subnets.values())))
-        self._sessions = [
-            (agent, session, state.hosts[session.host].get_process(session.pid))
-            for agent, sessions in state.sessions.items()
-            for session in sessions.values()
-        ]
+        self._sessions = []
+        for agent, sessions in state.sessions.items():
+            for session in sessions.values():
+                process = state.hosts[session.host].get_process(session.pid)
+                self._sessions.append((agent, session, process))
         pids = {(session.host, session.pid) for _, session, _ in self._sessions}
         self._hosts = {}
-        self.confidentiality, self.availability = [], []
+        self.confidentiality = []
+        self.availability = []
         for name, host in state.hosts.items():
             self._hosts[name] = template = clone(host)
             template.processes = [p for p in host.processes if (name, p.pid) not in pids]
@@ -63,17 +65,16 @@ class Template:
                 self.availability.append((name, worth))
 
     def reset(self, state: Any, generator: random.Random) -> None:
-        """`State.reset`: draw subnets, addresses and PIDs as CybORG does, and copy the rest."""
+        """Follow `State.reset`: draw subnets, addresses and PIDs, and copy the rest."""
         scenario = self._scenario
         state.ip_addresses, state.subnet_name_to_cidr, state.subnets = {}, {}, {}
         location = {}
         prefixes = [32 - prefix_bits(scenario.get_subnet_size(name)) for name in scenario.subnets]
         drawn = generator.sample(_subnets_of(NETWORK, min(prefixes)), len(prefixes))
         for name, wide, prefix in zip(scenario.subnets, drawn, prefixes, strict=True):
-            # CybORG's choice of a part that is large enough.
-            cidr = generator.choice(
-                _subnets_of(wide, prefix) if wide.prefixlen < prefix else [wide]
-            )
+            # CybORG chooses one of the parts that are just large enough.
+            parts = _subnets_of(wide, prefix) if wide.prefixlen < prefix else [wide]
+            cidr = generator.choice(parts)
             hosts = scenario.get_subnet_hosts(name)
             # A cache of these lists would take 6 MB a process, and save 20 us an episode.
             addresses = generator.sample(list(cidr.hosts()), len(hosts))
@@ -108,12 +109,12 @@ class Template:
 def _start_session(
     state: Any, agent: str, session: Any, process: Any, generator: random.Random
 ) -> None:
-    """`Host.add_session` and `Host.create_backup` for one of the sessions that are always there."""
+    """Follow `Host.add_session` and `Host.create_backup`, for a session of the start."""
     host = state.hosts[session.host]
     taken = {process.pid for process in host.processes}
     pid = 0
     while pid == 0 or pid in taken:
-        pid = generator.randrange(32768)
+        pid = generator.randrange(N_PIDS)
     process = clone(process, "connections")
     session = clone(session, *(name for name in SESSION_MEMORY if name in vars(session)))
     process.pid = session.pid = pid

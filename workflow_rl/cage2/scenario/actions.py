@@ -13,7 +13,7 @@ class Decoy(NamedTuple):
     """A service that Blue sets up to deceive Red.
 
     port: the port that the decoy opens. free_port: the port that has to be free. system: the
-    operating system; None: any. as_system: whether it runs as SYSTEM, not as Blue's own user.
+    operating system, or None for any. as_system: whether it runs as SYSTEM, not as Blue's own user.
     """
 
     port: int
@@ -25,12 +25,12 @@ class Decoy(NamedTuple):
 class BlueKind(NamedTuple):
     """A kind of Blue's actions.
 
-    does: what it does, in words. on_host: whether it is made on a host. cost: what it costs, in
-    tenths of a reward. decoy: what it sets up. sets_up_one_of: several decoys. leaves: what Blue's
-    table shows afterwards of a host that looked compromised; "": no change. resets: whether it ends
-    all decoys, files and sessions that were added to the host. by_host: whether the action sets by
-    host offer it. near_the_end: the kind that takes its place in a timed action set, where too few
-    steps are left for it to pay. scenarios: the challenges whose Blue has it.
+    does: its effect in words. on_host: whether its target is a host. cost: in tenths of a reward.
+    decoy: the decoy that it sets up. sets_up_one_of: the decoys of which it sets up one. leaves:
+    what Blue's table shows afterwards of a host that looked compromised, or "" for no change.
+    resets: whether it ends all decoys, files and sessions that were added to the host. by_host:
+    whether the action sets by host offer it. near_the_end: the kind that replaces it in a timed
+    action set, if too few steps are left for it to pay. scenarios: the challenges that have it.
     """
 
     does: str = ""
@@ -68,7 +68,7 @@ BLUE: dict[str, BlueKind] = {
     "DecoySSHD": _decoy(Decoy(22, 22)),
     "DecoySvchost": _decoy(Decoy(3389, 3389, "WINDOWS")),
     "DecoyTomcat": _decoy(Decoy(443, 443)),
-    # CybORG checks another port than this decoy opens, so that a host can have any number of them.
+    # CybORG does not check the port that this decoy opens. A host can have any number of them.
     "DecoyVsftpd": _decoy(Decoy(80, 21, "LINUX")),
     "Misinform": BlueKind(
         "sets up one of five decoy services, on any operating system",
@@ -108,19 +108,19 @@ def blue_action_names(kinds: Iterable[str], hosts: Sequence[str]) -> tuple[str, 
 
 
 def report_group_of(kind: str) -> str:
-    """Return what reports call a kind of Blue's actions."""
+    """Return the name of a kind of Blue's actions in reports."""
     return "Decoy" if BLUE[kind].deceives else kind
 
 
 GROUPS = tuple(dict.fromkeys(map(report_group_of, BLUE)))
-"""What reports call Blue's actions."""
+"""The names of Blue's actions in reports."""
 
 
 class RedKind(NamedTuple):
     """A kind of Red's actions.
 
-    target: what it is made on: a "subnet", a "host", an "OT host", or "" for nothing. needs: what
-    Red has to know for it: the "subnet", or the "address", the "ports" or the "name" of the host.
+    target: a "subnet", a "host", an "OT host", or "" for none. needs: what Red has to know of the
+    target: the "subnet", or the "address", the "ports" or the "name" of the host.
     """
 
     target: str = ""
@@ -136,13 +136,13 @@ RED: dict[str, RedKind] = {
     "Impact": RedKind("OT host", "name"),
 }
 RED_ACTIONS = tuple(RED)
-"""What the three red agents do, named as CybORG prints it."""
+"""The kinds of actions of the three red agents, named as CybORG prints them."""
 
 
 def red_action_names(
     hosts: Sequence[str], subnets: Sequence[str], ot_hosts: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return Red's actions by index, if Red is told what to do."""
+    """Return Red's actions by index, for a Red that is told what to do."""
     targets = {"subnet": subnets, "host": hosts, "OT host": ot_hosts}
     names = []
     for kind, about in RED.items():

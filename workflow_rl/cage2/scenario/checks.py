@@ -1,7 +1,7 @@
-"""What a scenario must hold, so that all simulators play it: shape by pydantic, then what agrees.
+"""Checks that a scenario can be played. Pydantic checks its shape, then functions look for errors.
 
-The limits are CybORG's own, and those of what this package plays as CybORG does. What compiled code
-alone does not play is refused by `compiled.description`, when its tables are made.
+The limits are those of CybORG, and those within which this package equals CybORG. If only compiled
+code cannot play a scenario, `compiled.description` refuses it.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ MOST_PROCESSES = 64
 AGENTS = ("Blue", "Green", "Red")
 
 Place: TypeAlias = tuple[str | int, ...]
-"""Where something stands in a scenario: keys and numbers from the top."""
+"""The place of something in a scenario: keys and numbers from the top."""
 Problems: TypeAlias = Iterator[tuple[Place, str]]
 Locate: TypeAlias = Callable[[Place], str]
-"""Returns what messages call a place."""
+"""Returns the name of a place in messages."""
 Model = TypeVar("Model", bound=BaseModel)
 
 
 def _name(name: str) -> str:
-    # The tables and CybORG's own observations use the other names.
+    # CybORG's observations and scenarios use these three names for other things.
     if not re.fullmatch(r"[A-Za-z]\w{0,31}", name, re.ASCII) or name in ("success", "all", "None"):
         raise ValueError(
             f"{name!r:.50} is no name: use up to 32 letters, digits and _, a letter first"
@@ -71,7 +71,7 @@ class _Part(BaseModel):
 
 
 class _OfImage(BaseModel):
-    """Of an image, CybORG reads some facts, and passes over others."""
+    """A part of an image. CybORG ignores all facts of an image that are no fields here."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
@@ -208,10 +208,11 @@ Images = Annotated[list[Text], Field(min_length=1)]
 
 class FamilyFile(_Part):
     """What a family of scenarios draws. start: scenario2, or a scenario file in the same folder.
-    networks: how many different ones a training plays. hosts: the smallest and the largest number
-    of hosts of a subnet. images, values: what hosts of a subnet may run, and what their
-    confidentiality may be worth. links: to how many hosts of a subnet one leads. entry: the hosts
-    of which Red begins on one. decoys: whether Blue has decoys, one of a list."""
+    networks: how many networks a training plays. hosts: the smallest and the largest number of
+    hosts of a subnet. images, values: the possible images and confidentialities of a subnet's
+    hosts. links: the smallest and the largest number of hosts of a subnet to which a host leads.
+    entry: the hosts on which Red may begin. decoys: the possible answers whether Blue has decoys.
+    """
 
     start: Text = "scenario2"
     networks: Annotated[int, Field(ge=1, le=10_000)] = 200
@@ -244,14 +245,16 @@ def _family_problems(family: FamilyFile, start: Scenario) -> Problems:
             yield place, f"{low} is above {high}: give the smaller number first"
     kept = kept_hosts(start, family.entry)
     for subnet, (low, _) in family.hosts.items():
-        if low < len(staying := [host for host in start.subnets[subnet] if host in kept]):
+        staying = [host for host in start.subnets[subnet] if host in kept]
+        if low < len(staying):
             told = f"{', '.join(staying)} are in every network"
             yield ("hosts", subnet), f"{told}: give {len(staying)} hosts or more"
-    most = {
-        name: family.hosts.get(name, [0, len(hosts)])[1] for name, hosts in start.subnets.items()
-    }
-    if sum(most.values()) > MOST_HOSTS:
-        yield ("hosts",), f"up to {sum(most.values())} hosts: at most {MOST_HOSTS} are played"
+    most_hosts = 0
+    for name, hosts in start.subnets.items():
+        _, most = family.hosts.get(name, (0, len(hosts)))
+        most_hosts += most
+    if most_hosts > MOST_HOSTS:
+        yield ("hosts",), f"up to {most_hosts} hosts: at most {MOST_HOSTS} are played"
     known = {**challenge.IMAGES, **start.images}
     for subnet, images in family.images.items():
         for number, image in enumerate(images):
@@ -274,9 +277,9 @@ def loaded(content: str) -> dict[str, Any]:
 
 
 def check_scenario(data: Mapping[str, Any], locate: Locate = _keys) -> None:
-    """Raise ScenarioError for the first thing that is wrong with a scenario's data.
+    """Raise ScenarioError for the first error in a scenario's data.
 
-    data: with Agents, Hosts, Subnets, and Images by name. locate: what messages call a place.
+    data: its keys are Agents, Hosts, Subnets, and Images, which has images by name.
     """
     _parsed(_Scenario, data, locate)
     _refuse_first(_contradictions(data), locate)
@@ -293,7 +296,7 @@ def _refuse_first(problems: Problems, locate: Locate) -> None:
 
 
 def _parsed(model: type[Model], data: Mapping[str, Any], locate: Locate) -> Model:
-    """Return data as a model. Raises ScenarioError for the first thing whose shape is wrong."""
+    """Return data as a model. Raises ScenarioError for the first error of their shape."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -329,12 +332,14 @@ def _model_at(model: type[BaseModel], place: Place) -> Mapping[str, Any]:
 def _fields_in(annotation: Any) -> Mapping[str, Any]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation.model_fields
-    inner = getattr(annotation, "__args__", ())
-    return next((fields for part in inner if (fields := _fields_in(part))), {})
+    for part in getattr(annotation, "__args__", ()):
+        if fields := _fields_in(part):
+            return fields
+    return {}
 
 
 def _contradictions(data: Mapping[str, Any]) -> Problems:
-    """Yield what does not agree, with its place."""
+    """Yield each contradiction, with its place."""
     yield from _in_hosts(data)
     yield from _in_subnets(data)
     for agent, facts in data["Agents"].items():
@@ -344,7 +349,7 @@ def _contradictions(data: Mapping[str, Any]) -> Problems:
 
 
 def missing(name: str, known: Collection[str], what: str) -> str:
-    """Return that there is no such host, image or the like, and what there is."""
+    """Return a message that a name is unknown, with the known names. what: what has the name."""
     meant = question(word_meant(name, known))
     choice = f": choose one of {', '.join(known)}" if len(known) <= MOST_LISTED else ""
     return f"there is no {what} {name!s:.50}{choice}.{meant}"
@@ -409,11 +414,7 @@ def _in_subnets(data: Mapping[str, Any]) -> Problems:
 
 def _in_agent(data: Mapping[str, Any], agent: str, facts: Mapping[str, Any]) -> Problems:
     place = ("Agents", agent)
-    kinds = {
-        "Blue": BLUE,
-        "Green": challenge.GREEN_ACTIONS,
-        "Red": challenge.RED_ACTION_KINDS,
-    }
+    kinds = {"Blue": BLUE, "Green": challenge.GREEN_ACTIONS, "Red": challenge.RED_ACTION_KINDS}
     for list_name, known, what in (
         ("actions", kinds[agent], f"action of {agent}'s that is played"),
         ("AllowedSubnets", data["Subnets"], "subnet"),
@@ -437,20 +438,23 @@ def _in_agent(data: Mapping[str, Any], agent: str, facts: Mapping[str, Any]) -> 
 
 
 def _in_blue(data: Mapping[str, Any]) -> Problems:
-    blue, place = data["Agents"]["Blue"], ("Agents", "Blue")
+    blue = data["Agents"]["Blue"]
+    place = ("Agents", "Blue")
     rewarded = "HybridAvailabilityConfidentiality"
     if blue["reward_calculator_type"] != rewarded:
         found = blue["reward_calculator_type"]
         yield (*place, "reward_calculator_type"), f"{found!s:.50} is not played: give {rewarded}"
     if blue.get("adversary") != "Red":
-        yield (*place, "adversary") if "adversary" in blue else place, "adversary has to be Red"
+        stated = (*place, "adversary") if "adversary" in blue else place
+        yield stated, "adversary has to be Red"
     needed = [name for name, kind in BLUE.items() if not kind.on_host]
     if any(kind not in blue["actions"] for kind in needed):
         yield (*place, "actions"), f"Blue needs the actions {' and '.join(needed)}"
     for host in data["Hosts"]:
         if host not in blue["INT"]["Hosts"]:
             yield (*place, "INT", "Hosts"), f"{host} is missing: Blue's table shows every host"
-    sessions, at = blue["starting_sessions"], (*place, "starting_sessions")
+    sessions = blue["starting_sessions"]
+    at = (*place, "starting_sessions")
     servers = [session for session in sessions if session.get("parent") is None]
     if [session["type"] for session in servers] != ["VelociraptorServer"]:
         told = f"there are {len(servers)} sessions without a parent"
@@ -474,13 +478,16 @@ def _in_blue(data: Mapping[str, Any]) -> Problems:
 
 
 def _in_red(data: Mapping[str, Any]) -> Problems:
-    red, place = data["Agents"]["Red"], ("Agents", "Red")
+    red = data["Agents"]["Red"]
+    place = ("Agents", "Red")
     if lacking := [kind for kind in RED_ACTIONS if kind not in red["actions"]]:
         yield (*place, "actions"), f"{lacking[0]} is missing: the red agents need it"
-    at, sessions = (*place, "starting_sessions"), red["starting_sessions"]
+    at = (*place, "starting_sessions")
+    sessions = red["starting_sessions"]
     if len(sessions) != 1:
         yield at, f"Red has {len(sessions)} sessions: it needs one, a RedAbstractSession"
-    host, session = sessions[0]["hostname"], sessions[0]
+    session = sessions[0]
+    host = session["hostname"]
     if session["type"] != "RedAbstractSession" or session.get("parent") is not None:
         yield (*at, 0), "it has to be a RedAbstractSession without a parent"
     system = data["Images"][data["Hosts"][host]["image"]]["System info"]["OSType"]

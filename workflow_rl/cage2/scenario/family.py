@@ -1,4 +1,4 @@
-"""A family of scenarios: ranges within which networks are drawn, each by a number."""
+"""A family of scenarios: numbered networks, which are drawn within ranges."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from workflow_rl.cage2.scenario.checks import Locate
 
 FAMILY = '{"Family":'
-"""How the content of a family begins."""
+"""The beginning of a family's content."""
 MOST_ATTEMPTS = 30
 
 
@@ -28,7 +28,7 @@ class ScenarioFamily:
     """Networks that differ from one scenario, the start, only within the family's ranges.
 
     name: what people call it. content: JSON of the ranges, and of the start's text. A network is a
-    function of its number. A training plays those below `networks`; all others it never sees.
+    function of its number. A training plays the numbers below `networks`, and never sees others.
     """
 
     name: str
@@ -44,7 +44,7 @@ class ScenarioFamily:
     ) -> ScenarioFamily:
         """Return the family of these ranges, as a file has them.
 
-        start: instead of Scenario 2. locate: what messages call a place. Raises ScenarioError.
+        start: None is Scenario 2. locate: see `checks.Locate`. Raises ScenarioError.
         """
         from workflow_rl.cage2.scenario.checks import check_family
 
@@ -82,7 +82,7 @@ class ScenarioFamily:
     def digest(self) -> str:
         """12 hexadecimal digits of the ranges and of the start, without the names of files."""
         ranges = dict(self.ranges)
-        # Families of before this range keep their digests: its default is left out.
+        # Without its default, a family has the digest that it had before this range existed.
         if ranges.get("decoys") == [True]:
             del ranges["decoys"]
         content = json.dumps([ranges, self.start.digest], sort_keys=True)
@@ -104,8 +104,8 @@ class ScenarioFamily:
         return int(self.ranges["networks"])
 
     def draw(self, number: int) -> Scenario:
-        """Return network number `number`, from 0 up. Raises ScenarioError if the ranges leave
-        hardly any network in which the red agents can play."""
+        """Return network number `number`, counted from 0. Raises ScenarioError if the red agents
+        can play in hardly any network of these ranges."""
         return _drawn(self, number)
 
     def drawn(self, numbers: Sequence[int]) -> tuple[Scenario, ...]:
@@ -132,7 +132,7 @@ def _drawn(family: ScenarioFamily, number: int) -> Scenario:
 
 
 class _Drawing:
-    """One draw, from the start to the network."""
+    """One draw of a network, which changes the start step by step."""
 
     def __init__(self, family: ScenarioFamily, generator: random.Random) -> None:
         self._ranges, self._start, self._random = family.ranges, family.start, generator
@@ -140,15 +140,16 @@ class _Drawing:
         self._rows: dict[str, Any] = data["Hosts"]
         self._kept = kept_hosts(self._start, self._ranges["entry"])
         unlike_others = (server_host(data["Agents"]), GOAL, self._start.red_host)
-        # By subnet, the hosts of which added hosts are copies.
-        self._models = {
-            name: [host for host in hosts if host not in unlike_others] or list(hosts)
-            for name, hosts in self._start.subnets.items()
-        }
+        # For each subnet, the hosts of which added hosts can be copies.
+        self._models = {}
+        for name, hosts in self._start.subnets.items():
+            models = [host for host in hosts if host not in unlike_others]
+            self._models[name] = models or list(hosts)
+        # For each host, the host of which it is a copy.
         self._model = {host: host for host in self._start.hosts}
 
     def network(self) -> Scenario:
-        """Return the network. Raises ScenarioError for one that cannot be."""
+        """Return the network. Raises ScenarioError if no simulator can play it."""
         network = self._start
         for subnet in self._start.subnets:
             if subnet in self._ranges["hosts"]:
@@ -192,12 +193,12 @@ class _Drawing:
         return network.change_host(host, leads_to=self._drawn_links(network, links), **drawn)
 
     def _drawn_links(self, network: Scenario, links: Sequence[str]) -> list[str]:
-        """Return where a host leads, which leads to `links` in the start. A link to GOAL stays, and
-        is the only one."""
+        """Return the hosts to which a host leads. links: those to which it leads in the start. A
+        link to GOAL stays, and is the only one."""
         if GOAL in links:
             return [GOAL]
         drawn: list[str] = []
-        # Each subnet once, in order.
+        # These are the subnets of the links, each once, in order.
         subnets = dict.fromkeys(self._start.subnet_of[target] for target in links)
         for subnet in subnets:
             models = self._models[subnet]

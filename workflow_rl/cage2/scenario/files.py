@@ -31,7 +31,7 @@ MOST_ENTRIES = 20_000
 for bytes."""
 MOST_LEVELS = 20
 MOST_DIGITS = 40
-"""Characters of a number."""
+"""The largest number of characters of a number."""
 _PLAIN = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null")}
 
 
@@ -119,7 +119,8 @@ def _is_family(file: PlacedFile) -> bool:
 
 
 def _family(path: Path, file: PlacedFile) -> ScenarioFamily:
-    named, start = file.data.get("start", SCENARIO2), Scenario.scenario2()
+    named = file.data.get("start", SCENARIO2)
+    start = Scenario.scenario2()
     if isinstance(named, str) and named in NAMED:
         start = NAMED[named]()
     elif isinstance(named, str):
@@ -142,10 +143,12 @@ def _scenario(path: Path, file: PlacedFile) -> Scenario:
     rows = hosts.values() if isinstance(hosts, dict) else ()
     named = [row.get("image") for row in rows if isinstance(row, dict)]
     data["Images"] = {}
-    index, files = _index_of(path), functools.cache(PlacedFile)
-    for name in dict.fromkeys(name for name in named[:MOST_HOSTS] if isinstance(name, str)):
+    index = _index_of(path)
+    image_file = functools.cache(PlacedFile)
+    texts = [name for name in named[:MOST_HOSTS] if isinstance(name, str)]
+    for name in dict.fromkeys(texts):
         if name in index:
-            images[name] = files(index[name])
+            images[name] = image_file(index[name])
             data["Images"][name] = images[name].data.get("Test_Host")
         elif name in challenge.IMAGES:
             data["Images"][name] = challenge.IMAGES[name]
@@ -156,7 +159,8 @@ def _scenario(path: Path, file: PlacedFile) -> Scenario:
         return file.located(place)
 
     check_scenario(data, located)
-    if len(text := one_text(data)) > MOST_BYTES:
+    text = one_text(data)
+    if len(text) > MOST_BYTES:
         raise error_at(f"{path}", f"with its images it has more than {MOST_BYTES:,} bytes")
     return Scenario(label_of(path.stem) or "scenario", text)
 
@@ -166,7 +170,8 @@ def _index_of(path: Path) -> Mapping[str, Path]:
     folder = path.parent / "images"
     if not (folder / "images.yaml").exists():
         return {}
-    index, files = PlacedFile(folder / "images.yaml"), {}
+    index = PlacedFile(folder / "images.yaml")
+    files = {}
     for name, entry in index.data.items():
         file = entry.get("path") if isinstance(entry, dict) else None
         place = (name, "path") if isinstance(entry, dict) else (name,)
@@ -183,7 +188,8 @@ def _text_of(path: Path) -> str:
     try:
         if not path.is_file():
             what = "it is no file" if path.exists() else "there is no such file"
-            what += f".{question(meant)}" if (meant := word_meant(str(path), NAMED)) else ""
+            if meant := word_meant(str(path), NAMED):
+                what += f".{question(meant)}"
             raise error_at(f"{path!s:.500}", what)
         if (size := path.stat().st_size) > MOST_BYTES:
             raise error_at(f"{path}", f"it has {size:,} bytes: at most {MOST_BYTES:,} are read")
@@ -202,23 +208,22 @@ def _no_yaml(path: Path, error: yaml.YAMLError) -> ScenarioError:
 
 
 def write_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
-    """Write a file of CybORG's, and images that are not Scenario 2's into the folder `images`
-    beside it.
+    """Write a scenario file of CybORG's. The folder `images` beside it gets the images that are not
+    Scenario 2's.
 
-    Raises OSError, and ScenarioError if another image of such a name is there.
+    Raises OSError, and ScenarioError if another image of the same name is there.
     """
-    data, path = json.loads(scenario.content), Path(path)
+    data = json.loads(scenario.content)
+    path = Path(path)
     further_images = {
         name: image for name, image in data["Images"].items() if image != challenge.IMAGES.get(name)
     }
-    for name, file in (_index_of(path) if further_images else {}).items():
-        if (
-            name in further_images
-            and PlacedFile(file).data.get("Test_Host") != further_images[name]
-        ):
+    there = _index_of(path) if further_images else {}
+    for name, image in further_images.items():
+        if name in there and PlacedFile(there[name]).data.get("Test_Host") != image:
             raise ScenarioError(
-                f"{file}: another image {name} is there, which scenarios in {path.parent} may use: "
-                "write into another folder"
+                f"{there[name]}: another image {name} is there, which scenarios in {path.parent} "
+                "may use: write into another folder"
             )
     if further_images:
         folder = path.parent / "images"

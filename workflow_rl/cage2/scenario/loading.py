@@ -12,8 +12,8 @@ from workflow_rl.cage2.scenario2 import ScenarioError
 
 
 def played_of(value: Any) -> Scenario | ScenarioFamily:
-    """Return what an argument `scenario` names: a Scenario or a family, one of NAMED, the path of a
-    file, or a text of one. Raises ScenarioError."""
+    """Return the scenario or family that `value` names. It is a Scenario, a ScenarioFamily, one of
+    NAMED, the path of a file, or a text. Raises ScenarioError."""
     if isinstance(value, Scenario | ScenarioFamily):
         return value
     if isinstance(value, str) and ("\n" in value or value in NAMED):
@@ -39,8 +39,7 @@ def played_in(text: str, is_checked: bool = False) -> Scenario | ScenarioFamily:
 
 
 def scenario_of(value: Any) -> Scenario:
-    """Return what `value` names, which must not be a family: see `played_of`. Raises
-    ScenarioError."""
+    """Return the scenario that `value` names: see `played_of`. Raises ScenarioError."""
     played = played_of(value)
     if not isinstance(played, Scenario):
         raise ScenarioError(f"{played} is a family of scenarios: one env plays one of them")
@@ -48,5 +47,5 @@ def scenario_of(value: Any) -> Scenario:
 
 
 def scenario_text(value: Any) -> str:
-    """Return the text of what an argument `scenario` names, as configs keep it."""
+    """Return the text that configs keep of an argument `scenario`."""
     return played_of(value).text

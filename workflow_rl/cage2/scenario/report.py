@@ -19,21 +19,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = {"None": "#eeeeee", "Low": "#fff3c4", "Medium": "#ffc27a", "High": "#f4776b"}
-"""Of a host, by its confidentiality."""
+"""The colour of a host, by its confidentiality."""
 WIDTH, HEIGHT = 0.8, 0.62
 
 
 def scenario_facts(scenario: Scenario) -> dict[str, Any]:
     """Return the scenario, and what Red can reach, as plain values."""
-    described, graph = scenario.description(), attack_graph(scenario)
+    described = scenario.description()
+    graph = attack_graph(scenario)
     return {
         "scenario": str(scenario),
         "digest": scenario.digest,
         "subnets": {
-            name: {
-                "hosts": list(hosts),
-                "closed_to": _closed_to(described["Subnets"][name]),
-            }
+            name: {"hosts": list(hosts), "closed_to": _closed_to(described["Subnets"][name])}
             for name, hosts in scenario.subnets.items()
         },
         "hosts": {
@@ -127,7 +125,7 @@ def _row(host: Mapping[str, Any], is_entry: bool) -> list[str]:
 
 
 def scenario_figure(scenario: Scenario) -> Figure:
-    """Return a picture: subnets, hosts by their value, and from where Red finds each."""
+    """Return a picture of the subnets, the hosts with their values, and where Red finds hosts."""
     from matplotlib.figure import Figure
 
     graph = attack_graph(scenario)
@@ -135,11 +133,10 @@ def scenario_figure(scenario: Scenario) -> Figure:
     size = (2.9 * len(scenario.subnets) + 0.4, 0.62 * tallest + 1.5)
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.add_subplot()
-    places = {
-        host: (float(column), -float(row))
-        for column, hosts in enumerate(scenario.subnets.values())
-        for row, host in enumerate(hosts)
-    }
+    places = {}
+    for column, hosts in enumerate(scenario.subnets.values()):
+        for row, host in enumerate(hosts):
+            places[host] = float(column), -float(row)
     described = scenario.description()["Hosts"]
     for column, name in enumerate(scenario.subnets):
         axes.text(column, 0.75, name, ha="center", weight="bold")
@@ -148,9 +145,8 @@ def scenario_figure(scenario: Scenario) -> Figure:
         _draw_host(axes, place, host, COLOURS[value], graph[host], host == scenario.red_host)
         if host in scenario.ot_hosts:
             axes.text(place[0] + WIDTH / 2, place[1], " OT", va="center", size=7, weight="bold")
-    ways = [(source, host) for host, reach in graph.items() for source in reach.found_from]
-    for source, host in ways:
-        if source in places:
+    for host, reach in graph.items():
+        for source in (source for source in reach.found_from if source in places):
             start, end = places[source], places[host]
             bend = "arc3,rad=0.35" if start[0] == end[0] else "arc3,rad=0.08"
             style = {"arrowstyle": "-|>", "color": "#b03030", "connectionstyle": bend, "lw": 0.9}

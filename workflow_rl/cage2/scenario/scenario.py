@@ -38,7 +38,7 @@ OF_IMAGE = ("Processes", "System info", "Services", "User Info")
 
 @dataclass(frozen=True)
 class Scenario:
-    """A network and its agents, which never change. Making one checks nothing: see the functions.
+    """A network and its agents, which never change. The constructor checks nothing.
 
     name: what people call it. content: JSON of what CybORG reads, with Agents, Hosts and Subnets,
     and with each image once, under Images. The order of all entries counts: CybORG draws its random
@@ -89,7 +89,7 @@ class Scenario:
 
     @functools.cached_property
     def digest(self) -> str:
-        """What tells contents apart: 12 hexadecimal digits."""
+        """12 hexadecimal digits that identify the content."""
         return hashlib.sha256(self.content.encode()).hexdigest()[:12]
 
     @functools.cached_property
@@ -102,9 +102,9 @@ class Scenario:
         data = json.loads(self.content)
         images = {name: json.dumps(image) for name, image in data.pop("Images").items()}
         for host in data["Hosts"].values():
-            # Two hosts with one image share no object: CybORG writes into what it is given.
+            # Hosts share no object, because CybORG writes into these dicts.
             image = json.loads(images[host.pop("image")])
-            # What else an image holds is not checked.
+            # Other entries of an image are not checked.
             host |= {key: value for key, value in image.items() if key in OF_IMAGE}
         return dict(data)
 
@@ -146,17 +146,17 @@ class Scenario:
 
     @property
     def obs_size(self) -> int:
-        """The number of bits of an observation: four a host."""
+        """The number of bits of an observation: four for each host."""
         return 4 * len(self.hosts)
 
     @functools.cached_property
     def red_targets(self) -> tuple[str, ...]:
-        """What an action of Red's is made on: a host, be it named by its address, or a subnet."""
+        """The targets of Red's actions: the hosts, then the subnets."""
         return (*self.hosts, *self.subnets)
 
     @functools.cached_property
     def red_action_names(self) -> tuple[str, ...]:
-        """What Red can choose from, by index, if it is told what to do."""
+        """Red's actions by index, for a Red that is told what to do."""
         return red_action_names(self.hosts, tuple(self.subnets), self.ot_hosts)
 
     @property
@@ -227,12 +227,12 @@ class Scenario:
         """Return the scenario with one more host, the last one, which Blue watches.
 
         Args:
-            name: the host's.
-            image: what runs on it: the name of an image of this scenario, or of Scenario 2.
-            subnet: its subnet, whose size grows if it has to.
+            name: the name of the host.
+            image: the name of an image of this scenario, or of Scenario 2.
+            subnet: its subnet, whose size grows if necessary.
             confidentiality: what a privileged session of Red's costs: "None", "Low" (the default),
                 "Medium" or "High".
-            availability: what it costs that its OT service stands still.
+            availability: what a step costs while its OT service is stopped.
             leads_to: hosts whose address Red finds by exploring this one.
 
         Raises ScenarioError.
@@ -255,10 +255,8 @@ class Scenario:
         server = next(session["name"] for session in sessions if "parent" not in session)
         is_windows = data["Images"][image]["System info"]["OSType"].lower() == "windows"
         user = "SYSTEM" if is_windows else "ubuntu"
-        sessions.append(
-            {"hostname": name, "name": f"Velo{name}", "parent": server}
-            | {"type": "VelociraptorClient", "username": user}
-        )
+        session = {"hostname": name, "name": f"Velo{name}", "parent": server}
+        sessions.append(session | {"type": "VelociraptorClient", "username": user})
         return self._changed(data)
 
     def remove_host(self, name: str) -> Scenario:
@@ -284,7 +282,7 @@ class Scenario:
         availability: str | None = None,
         leads_to: Iterable[str] | None = None,
     ) -> Scenario:
-        """Return the scenario with something else of a host: see `add_host`. None: as it is.
+        """Return the scenario with a changed host: see `add_host`. None changes nothing.
 
         Raises ScenarioError.
         """
@@ -392,7 +390,7 @@ def _require(entries: Mapping[str, Any], name: str, what: str) -> Any:
 
 
 def one_text(data: Mapping[str, Any]) -> str:
-    """Return the one text of a scenario: only the orders of hosts and of subnets count."""
+    """Return the canonical text of a scenario. It keeps only the orders of hosts and of subnets."""
     by_name: dict[str, Any] = json.loads(json.dumps(data, sort_keys=True))
     for kind in ("Hosts", "Subnets"):
         by_name[kind] = {name: by_name[kind][name] for name in data[kind]}

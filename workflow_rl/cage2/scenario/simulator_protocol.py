@@ -1,4 +1,4 @@
-"""What the simulators of CAGE Challenge 2 (Scenario 2) have in common."""
+"""The protocol and the constants that the simulators of CAGE Challenge 2 share."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ SIMULATORS = ("compiled", "cyborg")
 PUBLISHED = "published"
 """CybORG without the speed-ups of `cyborg`, which only comparisons of simulators play."""
 OWN_RED = "own"
-"""What a simulator calls a red agent whose actions come from outside."""
+"""The name that simulators have for a red agent whose actions come from outside."""
 SEED_LIMIT = 2**63
 """The seeds of the compiled simulator are below this."""
 MAX_STEPS = 1_000_000
-"""The largest number of steps of an episode. There are at most as many envs."""
+"""The largest number of steps of an episode, and of envs."""
 
 Facts: TypeAlias = "tuple[int, int, int, int, NDArray[np.bool_]]"
-"""What happened in a step: Blue's success, Red's action, target and success, and the mask of hosts
-`[13]` on which a process was caught, a copy. Successes are indices into `SUCCESSES`, Red's action
-and target into `RED_ACTIONS` and `RED_TARGETS` (-1: none). It is a plain tuple, because making a
-named one takes a tenth of a step."""
+"""What happened in a step: Blue's success, Red's action, Red's target, Red's success, and the mask
+`[13]` of the hosts on which a process was caught. Successes are indices into `SUCCESSES`. Red's
+action is an index into `RED_ACTIONS`, and its target into `RED_TARGETS`. -1 means none. It is a
+plain tuple, because making a named tuple takes a tenth of a step."""
 
 
 class Simulator(Protocol):
@@ -45,7 +45,7 @@ class Simulator(Protocol):
         """Blue's and Red's last action, as CybORG prints them."""
 
     def save(self) -> Any:
-        """Return a snapshot of all that the next steps follow from."""
+        """Return a snapshot of everything on which the next steps depend."""
 
     def load(self, snapshot: Any) -> None:
         """Go on from a snapshot."""

@@ -1,8 +1,7 @@
-"""Scores to compare with, on CAGE Challenges 2 and 1: published ones, and those of the package's
-agents.
+"""Scores on CAGE Challenges 2 and 1: published scores, and scores of the package's agents.
 
-Every cell is the mean total reward of 1000 episodes, except where a note says otherwise; None
-where a source gives no figure.
+A cell is the mean total reward of 1000 episodes, unless a note gives another number of episodes.
+None means that the source gives no figure.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ LEADERBOARD_NOTE = (
     "whose Red is weaker, and do not compare with the other columns."
 )
 
-
 LEADERBOARD_NOTE_1B = (
     "champion1b comes with the package. Columns marked * are the final leaderboard of CAGE "
     "Challenge 1, scored on its own CybORG 1.2, by whose rules scenario1b is played."
@@ -44,7 +42,7 @@ class PublishedScore(NamedTuple):
     total: float
 
     def cell(self, max_steps: int, red_agent: str) -> float | None:
-        """Return one cell's mean; None if it was not published."""
+        """Return one cell's mean, or None if it was not published."""
         of_reds = dict(zip(RED_AGENTS, (self.b_line, self.meander, self.sleep), strict=True))
         cells = of_reds.get(red_agent)
         return None if cells is None else dict(zip(HORIZONS, cells, strict=True)).get(max_steps)
@@ -85,9 +83,7 @@ SCRIPTED_SCORES = {
     "random": PublishedScore("Random*", (-154, -347, -727), (-33, -171, -566), None, -2015.61),
     "sleep": PublishedScore("Sleep*", (-219, -480, -1134), (-39, -268, -972), None, -3112.2),
 }
-# fmt: on
 
-# fmt: off
 # On the current simulator: `evaluate --agent random --episodes 300` and so on.
 SCRIPTED_HERE = (
     PublishedScore("sleep", (-216.73, -480.08, -1133.65), (-43.07, -271.16, -972.04), NONE_LOST,
@@ -105,21 +101,22 @@ SCRIPTED_HERE = (
 
 @functools.cache
 def champion_score(name: str = "champion") -> PublishedScore:
-    """Return what the card of a released agent says of its score on the current simulator."""
+    """Return a released agent's score on the current simulator, which the agent's card holds."""
     card = Path(__file__).parents[1] / "agent" / "released" / f"{name}.json"
     scores = json.loads(card.read_text())["evaluation"]
     means = {(cell["red_agent"], cell["max_steps"]): cell["mean"] for cell in scores["cells"]}
-    b_line, meander, sleep = (
-        tuple(round(means[red_agent, max_steps], 2) for max_steps in HORIZONS)
-        for red_agent in RED_AGENTS
-    )
+
+    def cells_of(red_agent: str) -> tuple[Any, ...]:
+        return tuple(round(means[red_agent, max_steps], 2) for max_steps in HORIZONS)
+
+    b_line, meander, sleep = map(cells_of, RED_AGENTS)
     return PublishedScore(name, b_line, meander, sleep, round(scores["total"], 2))
 
 
 def compared_scores(scenario: str = SCENARIO2) -> tuple[PublishedScore, ...]:
-    """Return the scores that stand beside every agent's: a released agent's, then published ones.
+    """Return the scores that are shown beside an agent's score: a released agent's comes first.
 
-    scenario: the text of what is played. Only the challenges' own scenarios have scores.
+    scenario: the text of the scenario. Only the challenges' own scenarios have scores.
     """
     if scenario == SCENARIO1B:
         return (champion_score("champion1b"), *TOP_SCORES_1B)
@@ -129,8 +126,8 @@ def compared_scores(scenario: str = SCENARIO2) -> tuple[PublishedScore, ...]:
 def known_returns(args: Mapping[str, Any]) -> dict[str, float]:
     """Return mean returns of the scripted agents, the challenge's winner and the champion, by name.
 
-    They are those of episodes of `environment.Cage2` with these arguments; there are none for
-    lengths that the challenge does not score.
+    The returns are of episodes of `environment.Cage2` with these arguments. There are none if the
+    challenge does not score the length of the episodes.
     """
     red_agents = REDS.read(args["red_agent"]).variants
     known = {}

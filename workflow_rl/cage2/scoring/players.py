@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 UNSEEN = 100
-"""The number of a family's networks that score an agent."""
+"""The number of a family's networks on which an agent is scored."""
 
 
 def load_blue(
@@ -43,11 +43,11 @@ def load_blue(
     which: str | None = None,
     greedy: bool | None = None,
 ) -> Blue:
-    """Return the agent of a run folder, checkpoint or policy file, or one that a name stands for.
+    """Return the agent of a run folder, checkpoint or policy file, or an agent by its name.
 
-    Names are those of released and of scripted agents. network: what it plays; None: see
-    `TrainedBlue`. which, greedy: see `load_saved`. Raises UserError, and
-    ConfigError for a network that the agent does not fit.
+    Released and scripted agents have names. network: what the agent plays. For None, see
+    `TrainedBlue`. which, greedy: see `load_saved`. Raises UserError, and ConfigError if the agent
+    does not fit the network.
     """
     from workflow_rl.cage.replay_frame import shown_name
     from workflow_rl.runs.saved_agent import critic_at, saved_path
@@ -80,9 +80,8 @@ def require_cage2(
     policy: NumpyPolicy, environment: Environment, path: str | os.PathLike[str]
 ) -> None:
     """Raise UserError, naming `path`, unless a policy of `environment` is for CAGE-2."""
-
     if isinstance(environment, Cage2) and environment.plays_any_network(policy):
-        return  # What it plays is compared with what it learned.
+        return
     spaces = _trained_on(environment).spaces()
     fits = policy.network.n_inputs, policy.distribution, policy.masked
     if fits == (spaces.obs_dim, spaces.distribution, spaces.masked):
@@ -127,16 +126,16 @@ def require_fit(
 
 
 def _trained_on(environment: Environment) -> Cage2:
-    """Return CAGE-2 for an environment of the user's own with the same spaces."""
+    """Return the environment, or CAGE-2 in place of an environment of the user's own."""
     return environment if isinstance(environment, Cage2) else Cage2()
 
 
 class TrainedBlue(Blue):
     """A policy that was trained on `environment`.
 
-    critic: None if there is none. network: what it plays; None: what it was trained in, or a
-    network of its family that it has not seen. Making one raises UserError if the policy sees
-    what no evaluation shows, and ConfigError if it does not fit the network.
+    network: what it plays. None means the network of the training, or an unseen network of the
+    training's family. The constructor raises UserError if the policy sees what no evaluation shows,
+    and ConfigError if the policy does not fit the network.
     """
 
     def __init__(
@@ -155,12 +154,13 @@ class TrainedBlue(Blue):
         super().__init__(name, "greedy" if policy.greedy else "sampled")
         self.network = network or trained_on.network
         self.policy_version = policy.policy_version
-        self._trained, self._critic = (policy, environment, critic), critic
+        self._trained = policy, environment, critic
+        self._critic = critic
         self._actor = actor_on_bits(policy, environment, self.network, name)
         self._watched: WatchedPolicy | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # In a worker, the agent plays this network, and nobody asks how it decides.
+        # A worker plays this network alone, and does not ask how the agent decides.
         return {**vars(self), "_trained": None, "_critic": None}
 
     def into(self, network: Scenario) -> Blue:
@@ -189,8 +189,9 @@ class TrainedBlue(Blue):
     @property
     def decision(self) -> Decision:
         assert self._watched is not None
-        names, seen, outputs = self.network.action_names, self._watched.obs, self._watched.outputs
-        if seen is None or outputs is None:  # The opening goes on, and the policy was not asked.
+        names = self.network.action_names
+        seen, outputs = self._watched.obs, self._watched.outputs
+        if seen is None or outputs is None:  # During the opening, the policy is not asked.
             return Decision(((names[self._action], 1.0),), is_opening=True)
         probability = np.zeros(len(names))
         np.add.at(probability, self._meant, probabilities(outputs))
@@ -201,8 +202,8 @@ class TrainedBlue(Blue):
 class FamilyBlue(Blue):
     """A policy that plays UNSEEN networks of a family, which it has not seen.
 
-    It acts on rows of the envs that it makes, which show no records: each episode plays another
-    network. Making one raises ConfigError if Blue has other kinds of actions there.
+    Each episode plays another network. The policy acts on rows, not on records, so it makes its own
+    envs. The constructor raises ConfigError if Blue has other kinds of actions in the family.
     """
 
     def __init__(
@@ -249,9 +250,8 @@ class FamilyBlue(Blue):
 def actor_on_bits(
     policy: NumpyPolicy, environment: Environment, network: Scenario, name: str
 ) -> Actor:
-    """Return what plays a network on its bits. Raises UserError if the policy sees what no
-    evaluation shows, and ConfigError if it does not fit the network."""
-
+    """Return an actor that plays a network on the bits that Blue observes. Raises UserError if the
+    policy sees what no evaluation shows, and ConfigError if it does not fit the network."""
     if not isinstance(environment, Cage2):
         return environment.actor_on_observations(policy)
     try:
@@ -266,7 +266,7 @@ def actor_on_bits(
 
 
 def _compile_beliefs(actor: Actor) -> None:
-    # Each worker would compile the functions otherwise, without a word about the wait.
+    # Otherwise each worker would compile the functions, and would not announce the wait.
     from workflow_rl.cage2.compiled.blue_belief import BELIEF, begin_beliefs
     from workflow_rl.cage2.compiled.jit import announce_compiling
 

@@ -41,22 +41,22 @@ def evaluate_blue(
     worker_timeout: float = 60.0,
     check: int = 0,
 ) -> ProtocolScores:
-    """Play `episodes` episodes in each cell, spread over `n_workers` (None: one a core).
+    """Play `episodes` episodes in each cell, spread over `n_workers` (None: one for each core).
 
-    red_agents: of the cells, each what `reds.REDS` reads. worker_timeout: seconds for which a
-    worker may be silent: see `Pool`. check: how many episodes, drawn from all cells, are played
-    again on CybORG.
+    red_agents: those of the cells, each a text that `roster.REDS` reads. worker_timeout: seconds
+    for which a worker may be silent: see `Pool`. check: how many episodes, drawn from all cells,
+    are played again on CybORG.
 
-    An episode depends on the seed, its cell and its number in the cell alone. Raises
-    TooManyFailuresError, also if any episode cannot be played, or if CybORG gives another total.
+    An episode depends only on the seed, its cell and its number in the cell. Raises
+    TooManyFailuresError if an episode cannot be played, or if CybORG gives another total.
     """
     horizons = sorted(set(horizons))
     others = [red_agent for red_agent in red_agents if red_agent not in RED_AGENTS]
     red_agents = [red_agent for red_agent in RED_AGENTS if red_agent in red_agents]
     red_agents += dict.fromkeys(others)
-    members = dict.fromkeys(
-        f"{member.name}=1" for name in red_agents for member in REDS.read(name).members
-    )
+    members: dict[str, None] = {}
+    for name in red_agents:
+        members |= dict.fromkeys(f"{member.name}=1" for member in REDS.read(name).members)
     environment = Cage2(",".join(members), simulator=simulator, scenario=blue.played.text)
     n_workers = n_workers or usable_cores()
     cells = []
@@ -65,17 +65,14 @@ def evaluate_blue(
     with Progress(quiet, n_episodes + min(check, n_episodes), "ep") as progress:
         play_cells = functools.partial(_play, blue, progress, n_workers, worker_timeout)
         for max_steps in horizons:
-            specs = [
-                cell_spec(seed, max_steps, red_agent, number)
-                for red_agent in red_agents
-                for number in range(episodes)
-            ]
+            specs = []
+            for name in red_agents:
+                specs += [cell_spec(seed, max_steps, name, number) for number in range(episodes)]
             of_length = dataclasses.replace(environment, max_steps=max_steps)
             trajectories = play_cells(of_length, specs)
-            cells += [
-                CellScore(max_steps, red_agent, trajectories[i * episodes : (i + 1) * episodes])
-                for i, red_agent in enumerate(red_agents)
-            ]
+            for i, name in enumerate(red_agents):
+                of_cell = trajectories[i * episodes : (i + 1) * episodes]
+                cells.append(CellScore(max_steps, name, of_cell))
         seconds = time.perf_counter() - start
         line = None
         if check:
@@ -94,7 +91,7 @@ def evaluate_blue(
 
 
 def _version(simulator: str, reds: Attackers, scenario: Scenario) -> SimulatorVersion:
-    """Return what has played. Compiled code plays red agents that are no classes of CybORG's."""
+    """Return the simulator's version. Red agents that are no classes of CybORG's are compiled."""
     version = simulator_version(simulator, scenario.is_cage1)
     if simulator != "cyborg":
         return version
@@ -116,7 +113,7 @@ def _play(
     environment: Cage2,
     specs: Sequence[EpisodeSpec],
 ) -> list[Trajectory]:
-    """Play episodes of one length, and return them in their order."""
+    """Play episodes of one length, and return them in the order of specs."""
     name_of = functools.partial(_name_of, environment.max_steps)
     workers = Workers(n_workers, worker_timeout, environment.preload, progress, name_of)
     return [*play(blue.make_envs(environment), blue, specs, workers=workers)]
@@ -131,13 +128,12 @@ def _checked(
     version: SimulatorVersion,
 ) -> str:
     """Play drawn episodes again on CybORG. Return a line that says how many totals are equal."""
-    # Compiled code plays the red agents of users in either simulator.
-    everything = [
-        (cell, number)
-        for cell in cells
-        for number in range(len(cell.trajectories))
-        if cell_spec(seed, cell.max_steps, cell.red_agent, number).variant in RED_AGENTS
-    ]
+    everything = []
+    for cell in cells:
+        for number in range(len(cell.trajectories)):
+            # Compiled code plays the red agents of users in either simulator.
+            if cell_spec(seed, cell.max_steps, cell.red_agent, number).variant in RED_AGENTS:
+                everything.append((cell, number))
     if not everything:
         return "No episode was played again: CybORG does not play these red agents."
     indices = random.Random(seed).sample(range(len(everything)), min(n_episodes, len(everything)))
@@ -148,23 +144,23 @@ def _checked(
         specs = [cell_spec(seed, max_steps, cell.red_agent, number) for cell, number in chosen]
         of_length = dataclasses.replace(environment, max_steps=max_steps)
         again = play_cells(of_length, specs)
-        played += [
-            PlayedTwice(_name_of(max_steps, spec), cell.returns[number], trajectory.episode_return)
-            for (cell, number), spec, trajectory in zip(chosen, specs, again, strict=True)
-        ]
+        for (cell, number), spec, trajectory in zip(chosen, specs, again, strict=True):
+            name = _name_of(max_steps, spec)
+            played.append(PlayedTwice(name, cell.returns[number], trajectory.episode_return))
     return checked(played, f"{version.name} {version.version}")
 
 
 def cell_spec(seed: int, max_steps: int, red_agent: str, number: int) -> EpisodeSpec:
     """Return episode `number` of a cell. Each episode of an evaluation has its own seeds.
 
-    red_agent: one of RED_AGENTS, or what else `reds.REDS` reads. Of several, the seed draws.
+    red_agent: one of RED_AGENTS, or another text that `roster.REDS` reads. If the text names
+    several red agents, the seed draws one of them.
     """
     assert 0 <= number < MAXIMUM_EPISODES
     if red_agent in RED_AGENTS:
         cell = max_steps * len(RED_AGENTS) + RED_AGENTS.index(red_agent)
     else:
-        # Beyond those cells. The text alone decides, whatever else is scored.
+        # This number is beyond the cells of RED_AGENTS. It depends on nothing but the text.
         beyond = 1 + zlib.crc32(red_agent.encode()) % MAXIMUM_EPISODES
         cell = (beyond * MAX_STEPS + max_steps) * len(RED_AGENTS)
     variants = REDS.read(red_agent).variants
@@ -172,5 +168,5 @@ def cell_spec(seed: int, max_steps: int, red_agent: str, number: int) -> Episode
 
 
 def _name_of(max_steps: int, spec: EpisodeSpec) -> str:
-    """Return what an error calls an episode of `cell_spec`."""
+    """Return the name of an episode of `cell_spec` in errors."""
     return f"{spec.number % MAXIMUM_EPISODES} ({spec.variant}, {max_steps} steps)"

@@ -1,7 +1,7 @@
-"""An episode on record: what both sides did, what was true and what Blue saw, step by step.
+"""A recording of an episode: what both sides did, what was true and what Blue saw in each step.
 
-Episodes are played with the seeds of the evaluation: episode `k` of a recording is episode `k` of
-an evaluation's cell. The compiled simulator plays them, or CybORG if it alone plays the red agent.
+Seeds are those of the evaluation: episode `k` of a recording is episode `k` of an evaluation's
+cell. The compiled simulator plays it, or CybORG if only CybORG plays the red agent.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ OT_SERVICE_STOPPED = "OT service stopped"
 class HostState:
     """A host after a step.
 
-    red: Red's best session on the host: none, user or privileged. thought: the session that Red
-    believes it has: Red is not told when Blue removes it. known: what Red knows of the host:
-    nothing, address, or ports (the open ones that an exploit attacks, in `ports`). activity:
-    what Blue saw on the host in the step: nothing, scan or exploit. belief: the compromise that the
-    observation shows: clean, unknown, user or privileged.
+    red: Red's best session on the host: none, user or privileged.
+    thought: the session that Red believes it has. Red is not told when Blue removes a session.
+    known: what Red knows of the host: nothing, address, or ports.
+    ports: the open ports that Red knows and that an exploit attacks.
+    activity: what Blue saw on the host in this step: nothing, scan or exploit.
+    belief: the compromise that the observation shows: clean, unknown, user or privileged.
     """
 
     red: str
@@ -57,7 +58,7 @@ class HostState:
 @dataclass(frozen=True)
 class NetworkState:
     """The network after a step. hosts: in the scenario's order. subnets: those that Red knows.
-    ot_stopped: hosts whose OT service stands still."""
+    ot_stopped: hosts whose OT service was stopped."""
 
     hosts: tuple[HostState, ...]
     subnets: tuple[str, ...]
@@ -69,9 +70,9 @@ class NetworkState:
 class Step:
     """One step, in CybORG's words, and the network after it.
 
-    red_target: a host or a subnet; red_text has the address. caught: hosts on which monitoring
-    caught a process. costs: by cause; the reward is the negative sum. total: the return so far.
-    decision: Blue's, None for a scripted agent.
+    red_target: the name of a host or a subnet. red_text: the action with the address. caught: hosts
+    on which monitoring caught a process. costs: by cause. The reward is their negative sum. total:
+    the return so far. decision: how Blue decided, or None for a scripted agent.
     """
 
     blue_action: str
@@ -93,10 +94,10 @@ class Step:
 class Recording:
     """An episode of an evaluation.
 
-    choice: how the agent chooses: greedy, sampled or scripted. red_agent: the cell's, which may be
-    several with weights. drawn: the one of them that attacks in this episode. seed: the
-    evaluation's. episode: the number in the cell. beginning: the network before the first step.
-    moments: all losses, the costliest first.
+    choice: how the agent chooses: greedy, sampled or scripted. red_agent: the cell's red agent, or
+    several with weights. drawn: the red agent of this episode. seed: that of the evaluation.
+    episode: the number in the cell. beginning: the network before the first step. moments: all
+    losses, the costliest first.
     """
 
     agent: str
@@ -112,7 +113,7 @@ class Recording:
 
     @property
     def opponent(self) -> str:
-        """The attacker of this episode, and what it was drawn from."""
+        """The red agent of this episode, and the red agents from which it was drawn."""
         single = REDS.single(self.red_agent)
         return single or f"{self.drawn}, drawn from {self.red_agent}"
 
@@ -126,7 +127,7 @@ def record_episode(
 ) -> Recording:
     """Play episode number `episode` of the evaluation's cell in the network that Blue plays.
 
-    Raises RuntimeError where CybORG itself would fail.
+    Raises RuntimeError if CybORG itself would fail.
     """
     spec = cell_spec(seed, max_steps, red_agent, episode)
     network = _WatchedNetwork(blue, spec.variant, max_steps)
@@ -148,9 +149,9 @@ def record_episode(
 
 
 class _WatchedNetwork:
-    """The network of one episode, which keeps what happens. An EnvBatch of one env.
+    """An EnvBatch of one env, which records what happens in one episode.
 
-    beginning: the network before the first step. steps: those until now.
+    beginning: the network before the first step. steps: the steps until now.
     """
 
     n_envs = 1
@@ -207,15 +208,18 @@ def _network(
     scenario: Scenario, red: WatchedRed, obs: NDArray[np.uint8], row: NDArray[np.uint8]
 ) -> NetworkState:
     """Return the network now. row: see `red_view.ShownToRed`."""
-    network, tables = _network_in_words(red, scenario), tables_of(scenario)
+    network = _network_in_words(red, scenario)
+    tables = tables_of(scenario)
     first, n_facts = len(scenario.subnets), len(scenario2.FACTS_OF_A_HOST)
     facts = row[first : first + len(scenario.hosts) * n_facts].reshape(-1, n_facts)
-    thought, bits = facts[:, -2:].sum(axis=1), obs.reshape(-1, 4)
-    stopped = (
-        name
-        for name, host in zip(scenario.ot_hosts, tables.ot_hosts, strict=True)
-        if all(pid != tables.of["ot_pid"][host] for pid, *_ in network[f"{name}: processes"])
-    )
+    # The last two facts are a user's and root's session. Their sum is an index into THOUGHTS.
+    thought = facts[:, -2:].sum(axis=1)
+    bits = obs.reshape(-1, 4)
+    stopped = []
+    for name, host in zip(scenario.ot_hosts, tables.ot_hosts, strict=True):
+        pids = [pid for pid, *_ in network[f"{name}: processes"]]
+        if tables.of["ot_pid"][host] not in pids:
+            stopped.append(name)
     return NetworkState(
         tuple(
             _state_of(network, name, bits[host].tolist(), int(thought[host]))
@@ -233,10 +237,10 @@ def _network_in_words(red: WatchedRed, scenario: Scenario) -> dict[str, Any]:
         from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
 
         network = cyborg_network(red.env)
-        services = {name: network[f"{name}: services"] for name in scenario.hosts}
-        decoys = {
-            name: [d for d in listed if d != "OTService"] for name, listed in services.items()
-        }
+        decoys = {}
+        for name in scenario.hosts:
+            services = network[f"{name}: services"]
+            decoys[name] = [service for service in services if service != "OTService"]
     else:
         from workflow_rl.cage2.compiled.cyborg_words import compiled_network, decoys_on
 
@@ -248,10 +252,13 @@ def _network_in_words(red: WatchedRed, scenario: Scenario) -> dict[str, Any]:
 
 def _state_of(words: Mapping[str, Any], name: str, bits: Sequence[int], thought: int) -> HostState:
     rights = [is_privileged for _, is_privileged in words[f"{name}: red sessions"]]
+    red = "none"
+    if rights:
+        red = "privileged" if any(rights) else "user"
     ports = words[f"{name}: ports Red knows"]
     known = "address" if name in words["addresses Red knows"] else "nothing"
     return _host_state(
-        "privileged" if any(rights) else "user" if rights else "none",
+        red,
         THOUGHTS[thought],
         known if ports is None else "ports",
         tuple(ports or ()),

@@ -1,6 +1,6 @@
-"""A simulator whose Red is watched: what it has observed, what it chose among, and what it chose.
+"""Simulators that tell what Red has observed, which actions were possible, and what Red chose.
 
-The compiled simulator plays Red, or CybORG where that alone plays the red agent.
+The compiled simulator plays, or CybORG if only CybORG plays the red agent.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 class ShownToRed(NamedTuple):
-    """What Red has observed. row: `[O + A]`, see `attackers.SeenBatch`. observation: of the last
-    action, see `attackers.Seen`; None if nobody tells it. n_actions: A."""
+    """What Red has observed. row: `[O + A]`, see `attackers.SeenBatch`. observation: that of the
+    last action, see `attackers.Seen`, or None if the simulator does not tell it. n_actions: A."""
 
     row: NDArray[np.uint8]
     observation: dict[str, Any] | None
@@ -39,7 +39,7 @@ class ShownToRed(NamedTuple):
 
     @property
     def possible(self) -> tuple[int, ...]:
-        """The actions that can do anything: indices into `Scenario.red_action_names`."""
+        """The actions that CybORG would not refuse: indices into `Scenario.red_action_names`."""
         return tuple(np.flatnonzero(self.row[-self.n_actions :]).tolist())
 
 
@@ -47,9 +47,8 @@ class ShownToRed(NamedTuple):
 class RedChoice:
     """How Red chose an action.
 
-    action: of `Scenario.red_action_names`, or "InvalidAction". possible: indices of the actions
-    that could do anything. observation: see `ShownToRed`. decision: of a trained red agent; None
-    for others.
+    action: one of `Scenario.red_action_names`, or "InvalidAction". possible, observation: see
+    `ShownToRed`. decision: how a trained red agent decided, or None.
     """
 
     action: str
@@ -59,9 +58,10 @@ class RedChoice:
 
 
 class CompiledRed:
-    """A simulator of one red agent, which `reset` calls `name`: the compiled one.
+    """The compiled simulator with one red agent from outside.
 
-    It asks this object, an `AttackerBatch`, for Red's actions.
+    The simulator asks this object, an `AttackerBatch`, for Red's actions. name: the red agent's
+    name for the simulator's `reset`.
     """
 
     name = OWN_RED
@@ -90,8 +90,8 @@ class CompiledRed:
         return actions
 
     def shown(self, action: str = "") -> ShownToRed:
-        """Return what Red has observed. Call it once after a reset and after each step, whose
-        action is Red's."""
+        """Return what Red has observed. Call this once after a reset and once after each step, with
+        Red's action of the step."""
         row, observation = self._batch.rows[0].copy(), self._batch.observation(0)
         return ShownToRed(row, observation, len(self._names))
 
@@ -112,8 +112,7 @@ def _action_in(facts: Facts, scenario: Scenario) -> str:
 
 
 class OwnRed:
-    """The compiled simulator with one of its own red agents, which it calls `name`: see
-    `CompiledRed`. What CybORG would show Red is not told."""
+    """The compiled simulator with a red agent of its own: see `CompiledRed`."""
 
     def __init__(self, name: str, max_steps: int, scenario: Scenario) -> None:
         from workflow_rl.cage2.compiled.simulator import CompiledSimulator
@@ -123,17 +122,20 @@ class OwnRed:
         self._knowledge = RedKnowledge(scenario)
 
     def shown(self, action: str = "") -> ShownToRed:
-        state, succeeded = self.simulator.state, None
+        state = self.simulator.state
+        succeeded = None
         if not action:
             self._knowledge.forget()
         elif action != "Sleep":
-            succeeded = {"TRUE": True, "FALSE": False}.get(SUCCESSES[self.simulator.facts[3]])
+            _, _, _, success, _ = self.simulator.facts
+            succeeded = {"TRUE": True, "FALSE": False}.get(SUCCESSES[success])
         known = {
             f"{name} subnet": bool(state["known_subnets"] >> i & 1)
             for i, name in enumerate(self._scenario.subnets)
         }
-        masks = ("address", "known_addresses"), ("name", "known_hostnames")
-        for fact, mask in (*masks, ("ports", "scanned_by_session")):
+        masks = {"address": "known_addresses", "name": "known_hostnames"}
+        masks["ports"] = "scanned_by_session"
+        for fact, mask in masks.items():
             for i, name in enumerate(self._scenario.hosts):
                 known[f"{name} {fact}"] = bool(state[mask] >> i & 1)
         row = self._knowledge.after(action or "Sleep", succeeded, known)
@@ -144,7 +146,7 @@ class OwnRed:
 
 
 class CybORGRed:
-    """A simulator of one red agent of csle-cyborg's kind: CybORG. See `CompiledRed`."""
+    """CybORG with a red agent that is a class of CybORG's: see `CompiledRed`."""
 
     def __init__(self, env: Cage2Env, name: str) -> None:
         from workflow_rl.cage2.cyborg.red_cyborg import ShownRed

@@ -1,4 +1,4 @@
-"""An episode to watch, as one HTML page, and held against CybORG."""
+"""The HTML page of a recorded episode, and the comparison of the episode with CybORG."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ PAGES = "workflow_rl.cage2.scoring.pages"
 
 
 class ReplayCheck(NamedTuple):
-    """What comparing a recording with CybORG found. is_same: None if CybORG is not installed."""
+    """The result of comparing a recording with CybORG. is_same: None if nothing was compared."""
 
     is_same: bool | None
     text: str
 
 
 class _Repeated:
-    """The `comparison.Players` of a recorded episode: they repeat its actions, Blue's and Red's."""
+    """`comparison.Players` that repeat Blue's and Red's actions of a recorded episode."""
 
     def __init__(self, blues: Sequence[int], reds: Sequence[int | None]) -> None:
         self._blues, self._reds = blues, reds
@@ -42,9 +42,9 @@ def compare_with_cyborg(
 ) -> ReplayCheck:
     """Play the episode in CybORG too, if it is installed, and compare every step.
 
-    Each step's observation, reward, actions and successes are compared, and what Red is shown, if
-    it is a trained red agent. networks: compare the networks as well, which takes most of the time.
-    scenario: what was played; None is Scenario 2.
+    Observations, rewards, actions and successes are compared. If Red is a trained agent, what it is
+    shown is compared, too. networks: also compare the networks, which takes most of the time.
+    scenario: that of the episode; None is Scenario 2.
     """
     from workflow_rl.cage2.cyborg.simulators import simulator_version
 
@@ -82,9 +82,9 @@ def replay_page(
     compared: Sequence[ReplayCheck],
     scenario: Scenario | None = None,
 ) -> str:
-    """Return the page of an episode, or of one episode as two agents play it. scenario: None is
-    Scenario 2."""
-    scenario, first = scenario or Scenario.scenario2(), recordings[0]
+    """Return the page of an episode, played by one agent or two. scenario: None is Scenario 2."""
+    scenario = scenario or Scenario.scenario2()
+    first = recordings[0]
     agents = " and ".join(recording.agent for recording in recordings)
     returns = "; ".join(
         f"{recording.agent}, {recording.choice} actions: return {recording.episode_return:.1f}"
@@ -129,13 +129,13 @@ def _network_of(scenario: Scenario) -> dict[str, Any]:
 
 
 def _on_reds_way(tables: Tables, leads: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the subnets by number, from where Red begins to what it is after.
+    """Return the numbers of all subnets, in the order in which Red can reach them.
 
-    leads: pairs of a host and another one, whose address Red finds there.
+    leads: pairs of hosts. On the first host of a pair, Red finds the address of the second.
     """
     subnet_of = tables.of["subnet"].tolist()
     order = [subnet_of[int(tables.of["red_host"])]]
-    # The list grows while it is read, and ends with the subnets that lead to no further one.
+    # The list grows while it is read, until its last subnets lead to no further subnet.
     for subnet in order:
         for host, target in leads:
             if subnet_of[host] == subnet and subnet_of[target] not in order:

@@ -1,4 +1,4 @@
-"""Episodes of CAGE-2 as pages. The guest's hook `replays`."""
+"""The guest's hook `replays`, which makes pages of CAGE-2's episodes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from workflow_rl.environments.challenge import Replay
 from workflow_rl.errors import ConfigError
 
 MOST_STEPS = 1000
-"""Largest number of steps on a page, whose size grows with them."""
+"""The largest number of steps on a page. The page's size grows with this number."""
 
 
 class ReplaySettings(Settings):
-    """What can be chosen of an episode. Making one raises ConfigError."""
+    """The options of a replay. A wrong value raises ConfigError."""
 
     red_agent: Annotated[str, BeforeValidator(REDS.text)] | None = Field(
         None,
@@ -55,7 +55,8 @@ class Cage2Replays:
     def replay(self, agents: Sequence[Blue], settings: Settings, seed: int, episode: int) -> Replay:
         """Play the episode, and compare each step with CybORG if that is installed."""
         assert isinstance(settings, ReplaySettings)
-        network, max_steps = _network_of(agents, settings), settings.max_steps
+        network = _network_of(agents, settings)
+        max_steps = settings.max_steps
         red_agent = settings.red_agent or able_reds(network)[0]
         environment = Cage2(red_agent, simulator="compiled", scenario=network.text)
         environment.check()
@@ -83,7 +84,8 @@ class Cage2Replays:
 
 
 def _network_of(agents: Sequence[Blue], settings: ReplaySettings) -> Scenario:
-    """Return what is played. Raises ConfigError for what cannot be."""
+    """Return the network of the episode. Raises ConfigError if it cannot be played."""
+    # By default it is the network of a trained agent, if there is any.
     learned = (blue.network for blue in agents if blue.choice != "scripted")
     network: Scenario | ScenarioFamily = next(learned, agents[0].network)
     if settings.scenario is not None:

@@ -39,12 +39,12 @@ from workflow_rl.reporting.report_charts import chart, keys, means_figure, share
 from workflow_rl.runs.folder import read_config
 
 EPISODES = 100
-"""Episodes of the best agent against each red agent. The report shows the best, the median and the
-worst of them."""
+"""Episodes of the best agent against each red agent. The report shows the episodes with the best,
+the median and the worst return."""
 EPISODES_ON_THE_WAY = 20
 """Episodes of every other checkpoint against each red agent."""
 MOST_ON_THE_WAY = 24
-"""Largest number of kept checkpoints that are played, of all runs together."""
+"""The largest number of kept checkpoints that are played, over all runs."""
 MOST_IN_DETAIL = 4
 """Largest number of runs that have replays against each red agent."""
 STEPS = 100
@@ -59,14 +59,13 @@ NO_HOST = "the network"
 
 def sections(runs: Sequence[Run], further: Path) -> list[Section]:
     """Return the sections about runs on CAGE-2: see `Guest.report_sections`."""
-    texts = dict.fromkeys(run.config["scenario"] for run in runs)
-    elsewhere = [
-        _in_network(text, [run for run in runs if run.config["scenario"] == text])
-        for text in texts
-        if text != SCENARIO2
-    ]
-    here = [run for run in runs if run.config["scenario"] == SCENARIO2]
-    return [*([_scores(here)] if here else []), *elsewhere, *_played_sections(runs, further)]
+    by_scenario: dict[str, list[Run]] = {SCENARIO2: []}
+    for run in runs:
+        by_scenario.setdefault(run.config["scenario"], []).append(run)
+    on_scenario2 = by_scenario.pop(SCENARIO2)
+    scores = [_scores(on_scenario2)] if on_scenario2 else []
+    scores += [_in_network(text, trained) for text, trained in by_scenario.items()]
+    return scores + _played_sections(runs, further)
 
 
 def _played_sections(runs: Sequence[Run], further: Path) -> list[Section]:
@@ -82,18 +81,22 @@ def _played_sections(runs: Sequence[Run], further: Path) -> list[Section]:
 def _in_network(text: str, runs: Sequence[Run]) -> Section:
     played = played_in(text)
     if isinstance(played, Scenario):
-        scenario, words, shows = played, lines(played), "The network"
+        scenario, words = played, lines(played)
+        shown = "The network"
     else:
-        scenario, words, shows = played.start, lines_of_family(played), "The start of the family"
+        scenario, words = played.start, lines_of_family(played)
+        shown = "The start of the family"
     cells = {run.name: _cells(run) for run in runs}
-    keys_of = dict.fromkeys(key for of_run in cells.values() for key in of_run)
-    rows = [
-        [f"{steps} steps, {red}", *(cells[run.name].get((steps, red), "") for run in runs)]
-        for steps, red in keys_of
-    ]
+    scored: dict[tuple[int, str], None] = {}
+    for of_run in cells.values():
+        scored |= dict.fromkeys(of_run)
+    rows = []
+    for steps, red in scored:
+        means = [cells[run.name].get((steps, red), "") for run in runs]
+        rows.append([f"{steps} steps, {red}", *means])
     heading = ["Mean return, 95%", *(escaped(run.name) for run in runs)]
     body = table(heading, rows, f"Scores in {played}") if rows else "<p>Not scored yet.</p>"
-    body += image(scenario_figure(scenario), f"{shows}; the text below says more")
+    body += image(scenario_figure(scenario), f"{shown}; the text below says more")
     text_of = escaped("\n".join(words))
     return Section(f"In {escaped(played)}", body + folded("In words", f"<pre>{text_of}</pre>"))
 
@@ -108,7 +111,10 @@ def _scores(runs: Sequence[Run]) -> Section:
             row += [cells[run.name].get((steps, red_agent), "–") for run in runs]  # noqa: RUF001
             row += [number(score.cell(steps, red_agent), 2) for score in compared]
             rows.append(row)
-    total, names, means, intervals = ["Total"], list[str](), list[float](), list[float]()
+    total = ["Total"]
+    names: list[str] = []
+    means: list[float] = []
+    intervals: list[float] = []
     for run in runs:
         evaluation = run.evaluation
         if evaluation is None or not evaluation.get("official_protocol"):
@@ -118,18 +124,15 @@ def _scores(runs: Sequence[Run]) -> Section:
         names.append(run.name)
         means.append(evaluation["total"])
         intervals.append(math.nan if interval is None else interval)
-        total.append(f"{number(means[-1], 2)} ± {number(intervals[-1], 2)}")
+        total.append(_with_interval(evaluation["total"], interval))
     published = [score.name.replace("-\n", "-").replace("\n", " ") for score in compared]
     rows.append(total + [number(score.total, 2) for score in compared])
     heading = ["Mean return, 95%", *(escaped(run.name) for run in runs), *map(escaped, published)]
     body = table(heading, rows, "Scores beside the leaderboard")
     if names:
-        figure = means_figure(
-            [*names, *published],
-            [*means, *(score.total for score in compared)],
-            [*intervals, *[math.nan] * len(compared)],
-            "total, 95% interval",
-        )
+        means += [score.total for score in compared]
+        intervals += [math.nan] * len(compared)
+        figure = means_figure([*names, *published], means, intervals, "total, 95% interval")
         label = "Totals beside the leaderboard; a table follows"
         body = chart(figure, "Totals", label) + body
     body += f'<p class="muted">{escaped(LEADERBOARD_NOTE)}</p>'
@@ -139,16 +142,19 @@ def _scores(runs: Sequence[Run]) -> Section:
 
 
 def _cells(run: Run) -> dict[tuple[int, str], str]:
-    return {
-        (cell["max_steps"], cell["red_agent"]): f"{number(cell['mean'], 2)} ± "
-        f"{number(math.nan if cell['interval_95'] is None else cell['interval_95'], 2)}"
-        for cell in (run.evaluation or {}).get("cells", ())
-    }
+    cells = {}
+    for cell in (run.evaluation or {}).get("cells", ()):
+        text = _with_interval(cell["mean"], cell["interval_95"])
+        cells[cell["max_steps"], cell["red_agent"]] = text
+    return cells
+
+
+def _with_interval(mean: float, half: float | None) -> str:
+    return f"{number(mean, 2)} ± {number(math.nan if half is None else half, 2)}"
 
 
 class Played(NamedTuple):
-    """The greedy episodes of one checkpoint, by red agent. label: when the run saved it. network:
-    what was played."""
+    """The greedy episodes of one checkpoint. label: how many episodes trained it, or `best`."""
 
     label: str
     path: Path
@@ -169,7 +175,7 @@ class Played(NamedTuple):
         return sum(n for name, n in uses if report_group_of(name.partition(" ")[0]) == group)
 
     def acts(self, red_agent: str) -> Iterator[Act]:
-        """Yield all actions, with a decoy's name left out."""
+        """Yield all actions. Those that set up decoys count as one kind."""
         names = [name.partition(" ") for name in self.network.action_names]
         for trajectory in self.trajectories[red_agent]:
             for step, action in enumerate(trajectory.action.tolist()):
@@ -178,9 +184,9 @@ class Played(NamedTuple):
 
 
 def _checkpoints(run: Run, most: int) -> list[Path]:
-    """Return at most `most` kept checkpoints in order; then the last checkpoint, then the best.
+    """Return at most `most` kept checkpoints in order, then the last checkpoint, then the best.
 
-    An agent that was trained on the true state has none, because no evaluation shows that state.
+    Return none for an agent that was trained on the true state: no evaluation shows this state.
     """
     if run.config.get("observation") == "true-state":
         return []
@@ -195,16 +201,16 @@ def _checkpoints(run: Run, most: int) -> list[Path]:
 
 
 def _reds(run: Run) -> list[str]:
-    """Return the red agents that the run's agents play against: the challenge's, and those of the
-    training that compiled code plays, if the run is the user's own."""
+    """Return the challenge's red agents and, if compiled code plays all of them, the training's."""
     environment = read_config(run.path).environment
     assert isinstance(environment, Cage2)
     on_scenario2 = dataclasses.replace(environment, scenario=SCENARIO2)
-    return [*RED_AGENTS, *(on_scenario2.foreign if on_scenario2.all_compiled else ())]
+    own = on_scenario2.foreign if on_scenario2.all_compiled else ()
+    return [*RED_AGENTS, *own]
 
 
 def _played(paths: Sequence[Path], reds: Sequence[str], progress: Progress) -> list[Played]:
-    """Play checkpoints. Of two with one label, the later in `paths` counts."""
+    """Play checkpoints. If two have the same label, only the later one in `paths` is returned."""
     played: dict[str, Played] = {}
     for path in paths:
         checkpoint = _play_checkpoint(path, reds, path.name == "best.safetensors")
@@ -228,18 +234,22 @@ def _play_checkpoint(path: Path, reds: Sequence[str], is_best: bool) -> Played:
 
 def _episodes(blue: Blue, n: int, reds: Sequence[str]) -> dict[str, list[Trajectory]]:
     """Play the first n episodes of the evaluation's longest cells, in the compiled simulator."""
-    specs = [cell_spec(SEED, STEPS, red, k) for red in reds for k in range(n)]
+    specs = []
+    for red in reds:
+        specs += [cell_spec(SEED, STEPS, red, episode) for episode in range(n)]
     environment = Cage2(",".join(reds), STEPS, scenario=blue.network.text)
-    played = [*play(blue.make_envs(environment), blue, specs, len(specs))]
-    return {red: [trajectory for trajectory in played if trajectory.variant == red] for red in reds}
+    by_red: dict[str, list[Trajectory]] = {red: [] for red in reds}
+    for trajectory in play(blue.make_envs(environment), blue, specs, len(specs)):
+        by_red[trajectory.variant].append(trajectory)
+    return by_red
 
 
 def _actions(runs: Sequence[Run], played: Mapping[str, list[Played]]) -> Section:
     body = (
-        '<p class="muted">Training does not record which actions were used: here the checkpoints '
-        f"that the run kept (--keep-every), its last and its best play {EPISODES_ON_THE_WAY} "
-        f"({EPISODES} the best) of the evaluation's {STEPS}-step episodes against each red agent, "
-        "greedily, in the compiled simulator.</p>" + keys(GROUPS)
+        '<p class="muted">Training does not record which actions were used. Here the checkpoints '
+        "that the run kept (--keep-every), its last and its best checkpoint play greedily in the "
+        f"compiled simulator. Each plays {EPISODES_ON_THE_WAY} of the evaluation's {STEPS}-step "
+        f"episodes against each red agent. The best plays {EPISODES}.</p>" + keys(GROUPS)
     )
     for run in runs:
         of_run = played[run.name]
@@ -256,12 +266,9 @@ def _actions(runs: Sequence[Run], played: Mapping[str, list[Played]]) -> Section
             for red in of_run[0].trajectories
         )
         best = of_run[-1]
+        places = (*best.network.hosts, NO_HOST)
         maps = "".join(
-            when_and_where(
-                f"Against {red}",
-                *(best.acts(red), (*best.network.hosts, NO_HOST)),
-                *(len(trajectories), STEPS),
-            )
+            when_and_where(f"Against {red}", best.acts(red), places, len(trajectories), STEPS)
             for red, trajectories in best.trajectories.items()
         )
         tables = "".join(_uses_table(of_run, red) for red in of_run[0].trajectories)
@@ -281,11 +288,12 @@ def _shares(played: Sequence[Played], red_agent: str) -> dict[str, list[float]]:
 
 def _uses_table(played: Sequence[Played], red_agent: str) -> str:
     uses = [checkpoint.uses(red_agent) for checkpoint in played]
-    names = dict.fromkeys(name for by_name in uses for name in by_name)
-    most = sorted(names, key=lambda name: -uses[-1].get(name, 0.0))
-    rows = [
-        [escaped(name), *(number(by_name.get(name, 0.0), 2) for by_name in uses)] for name in most
-    ]
+    names: dict[str, None] = {}
+    for by_name in uses:
+        names |= dict.fromkeys(by_name)
+    rows = []
+    for name in sorted(names, key=lambda name: -uses[-1].get(name, 0.0)):
+        rows.append([escaped(name), *(number(by_name.get(name, 0.0), 2) for by_name in uses)])
     label = f"Uses in an episode against {red_agent}"
     return f"<h4>{label}</h4>" + table(
         ("Action", *(checkpoint.label for checkpoint in played)), rows, label, "tall"
@@ -295,7 +303,8 @@ def _uses_table(played: Sequence[Played], red_agent: str) -> str:
 def _replays(
     runs: Sequence[Run], played: Mapping[str, list[Played]], further: Path, progress: Progress
 ) -> Section:
-    rows, commands = [], list[str]()
+    rows = []
+    commands: list[str] = []
     beginnings = _file_names([run.name for run in runs])
     for run in runs:
         progress.update()
@@ -303,9 +312,10 @@ def _replays(
             continue
         best = played[run.name][-1]
         blue = load_blue(best.path)
-        blue.name, network = run.name, blue.network
+        blue.name = run.name
+        network = blue.network
         attackers = _attackers(run, best)
-        # With many runs there is not a page for each red agent: a page takes a fifth of a second.
+        # With many runs, red agents share their pages, because a page takes a fifth of a second.
         together = [attackers] if len(runs) > MOST_IN_DETAIL else [[red] for red in attackers]
         for red_agents in together:
             row = [f"{escaped(run.name)}, {' or '.join(red_agents)}"]
@@ -325,19 +335,19 @@ def _replays(
     if not rows:
         return Section("Replays", "<p>No checkpoint that could be played.</p>")
     about = (
-        f"<p class=\"muted\">Of the best agent's first {EPISODES} episodes in the evaluation's "
-        f"{STEPS}-step cells (seed {SEED}): pages to watch.</p>"
+        f'<p class="muted">These pages show the best agent in three of its first {EPISODES} '
+        f"episodes of the evaluation's {STEPS}-step cells (seed {SEED}).</p>"
     )
     body = about + table(("Run, red agent", "Best", "Median", "Worst"), rows, "Replays")
-    body += "<p>The worst ones again, from where this page was made or the folders lie; "
-    body += "<code>--against AGENT</code> shows another agent in the same episode:</p>"
+    body += "<p>These commands show the worst episodes again, if they are run where this page was "
+    body += "made. <code>--against AGENT</code> shows another agent in the same episode:</p>"
     body += listing(commands, "Commands of replays")
     return Section("Replays", body)
 
 
 def _file_names(names: Sequence[str]) -> dict[str, str]:
-    """Return by run the beginning of its files' names, which may have 255 bytes. No two are equal,
-    also where the file system takes capitals for small letters."""
+    """Return the beginning of the file names of each run. A name may have 255 bytes. No two
+    beginnings are equal, even if the file system ignores case."""
     beginnings: dict[str, str] = {}
     for n, name in enumerate(names):
         readable = name.replace("/", "-").encode(errors="backslashreplace")
@@ -348,7 +358,7 @@ def _file_names(names: Sequence[str]) -> dict[str, str]:
 
 
 def _attackers(run: Run, played: Played) -> list[str]:
-    """Return the played attackers that the run trained against; if there are none, all played."""
+    """Return the played attackers that the run trained against, or all played if it is none."""
     trained = {*REDS.read(run.config["red_agent"]).variants} - {"SleepAgent"}
     attackers = [red for red in played.trajectories if red != "SleepAgent"]
     return [red for red in attackers if red in trained] or attackers
@@ -356,10 +366,9 @@ def _attackers(run: Run, played: Played) -> list[str]:
 
 def _notable(played: Played, red_agents: Sequence[str]) -> dict[str, tuple[str, int]]:
     """Return the red agent and the number of the best, the median and the worst episode."""
-    returns = {
-        (red_agent, episode): trajectory.episode_return
-        for red_agent in red_agents
-        for episode, trajectory in enumerate(played.trajectories[red_agent])
-    }
+    returns = {}
+    for red_agent in red_agents:
+        for episode, trajectory in enumerate(played.trajectories[red_agent]):
+            returns[red_agent, episode] = trajectory.episode_return
     order = sorted(returns, key=lambda key: -returns[key])
     return {"best": order[0], "median": order[len(order) // 2], "worst": order[-1]}

@@ -45,10 +45,12 @@ class CellScore(ReturnStatistics):
 
 
 class ProtocolScores(NamedTuple):
-    """The cells of an evaluation in the official order. seconds: wall time that playing took.
-    scenario: where they were played; None: Scenario 2. checked: a line that says which episodes
-    CybORG played again; None: none were. trained_against: the red agents of the agent's training;
-    none if unknown."""
+    """The cells of an evaluation, in the official order.
+
+    seconds: the wall time of playing. scenario: None is Scenario 2. checked: a line that says which
+    episodes CybORG played again, or None. trained_against: the red agents of the agent's training.
+    It is empty if they are unknown.
+    """
 
     agent: str
     simulator: SimulatorVersion
@@ -66,17 +68,18 @@ class ProtocolScores(NamedTuple):
 
     @property
     def is_of_challenge(self) -> bool:
-        """Whether the scores are of the challenge's network, so that others can stand beside."""
+        """Whether the network is the challenge's, so that published scores can be compared."""
         return self.scenario in (None, Scenario.scenario2())
 
     @property
     def published(self) -> tuple[PublishedScore, ...]:
-        """The scores of others in these cells."""
-        return tuple(
-            score
-            for score in compared_scores((self.scenario or Scenario.scenario2()).text)
-            if any(score.cell(cell.max_steps, cell.red_agent) is not None for cell in self.cells)
-        )
+        """The scores to compare with that have at least one of these cells."""
+        with_cells = []
+        for score in compared_scores((self.scenario or Scenario.scenario2()).text):
+            means = [score.cell(cell.max_steps, cell.red_agent) for cell in self.cells]
+            if any(mean is not None for mean in means):
+                with_cells.append(score)
+        return tuple(with_cells)
 
     @property
     def episodes(self) -> int:
@@ -95,13 +98,12 @@ class ProtocolScores(NamedTuple):
 
     @property
     def total_mean(self) -> Mean:
-        """Sum of the cells' means, the challenge's score if `is_official`; the cells are
-        independent."""
+        """The sum of the cells' means, with its interval. The cells are independent."""
         return mean_of([cell.returns for cell in self.cells])
 
     @property
     def total(self) -> float:
-        """Sum of the cells' means."""
+        """The sum of the cells' means. If `is_official`, it is the challenge's score."""
         return sum(cell.mean for cell in self.cells)
 
     def lines(self, agent: str) -> list[str]:
@@ -117,7 +119,7 @@ class ProtocolScores(NamedTuple):
         ]
 
     def closing_lines(self, agent: str) -> list[str]:
-        """Return three lines: about the only attacker of the training, or about all cells."""
+        """Return lines about the only attacker of the training, or else about all cells."""
         if not self.is_of_challenge:
             return self.lines(agent)
         if len(self.trained_against) != 1 or self.trained_against[0] not in RED_AGENTS:
@@ -138,7 +140,8 @@ class ProtocolScores(NamedTuple):
         ]
 
     def _lines_on_all(self) -> list[str]:
-        winner, record = TOP_SCORES[0].total, max(score.total for score in TOP_SCORES)
+        winner = TOP_SCORES[0].total
+        record = max(score.total for score in TOP_SCORES)
         return [
             f"score: {self.total_mean.told(1)}, the sum of the mean "
             f"returns against three red agents over 30, 50 and 100 steps; at best 0.",
@@ -151,7 +154,7 @@ class ProtocolScores(NamedTuple):
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for evaluation.json; None for what one episode cannot give."""
+        """Return plain values for evaluation.json. Figures that need two episodes may be None."""
         return {
             "agent": self.agent,
             "simulator": self.simulator._asdict(),
@@ -176,13 +179,13 @@ class ProtocolScores(NamedTuple):
 
 
 def score_table(scores: ProtocolScores) -> PrettyTable:
-    """Return a row for each cell and one for the total, beside published scores."""
+    """Return a table with a row for each cell and a row for the total, beside published scores."""
     published = list(scores.published)
     if scores.is_of_challenge and scores.agent in SCRIPTED_SCORES:
         published.append(SCRIPTED_SCORES[scores.agent])
     table = PrettyTable(align="r")
     table.set_style(SINGLE_BORDER)
-    table.header = False  # Headings are a row: they may have two lines.
+    table.header = False  # The first row has the headings, because a heading may have two lines.
     headings = ["steps", "red agent", "mean", "95%", "std", *(score.name for score in published)]
     table.add_row(headings, divider=True)
     table.align["Field 2"] = "l"
@@ -220,7 +223,8 @@ def _interval(half: float) -> str:
 def step_actions(trajectory: Trajectory, names: Sequence[str]) -> list[tuple[str, str]]:
     """Return the actions of Blue and Red in each of the `T` steps, as CybORG prints them.
 
-    trajectory: of records. names: Blue's actions."""
+    trajectory: its observations are records. names: those of Blue's actions.
+    """
     # A record describes the step before it.
     shown: Any = np.append(trajectory.obs[1:], trajectory.last_obs)
     blue = [names[action] for action in trajectory.action]
@@ -228,9 +232,10 @@ def step_actions(trajectory: Trajectory, names: Sequence[str]) -> list[tuple[str
 
 
 def official_text(scores: ProtocolScores, author: str, team: str, technique: str) -> str:
-    """Return the text of a result file of the challenge: a header, then a line for each cell and
-    one for each episode."""
-    simulator, scenario = scores.simulator, scores.scenario or Scenario.scenario2()
+    """Return the text of a result file of the challenge: a header, and for each cell a line and its
+    episodes' lines."""
+    simulator = scores.simulator
+    scenario = scores.scenario or Scenario.scenario2()
     assert isinstance(scenario, Scenario), "an episode's actions are named in one scenario"
     named = "Scenario2" if scenario.is_scenario2 else str(scenario)
     names = scenario.action_names

@@ -1,4 +1,4 @@
-"""How agents are scored on CAGE-2: by the challenge's protocol. The guest's hook `scoring`."""
+"""The guest's hook `scoring`, which scores agents of CAGE-2 by the challenge's protocol."""
 
 from __future__ import annotations
 
@@ -20,12 +20,7 @@ from workflow_rl.cage2.scenario.loading import played_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import NAMED, Scenario
 from workflow_rl.cage2.scenario.simulator_protocol import MAX_STEPS, SIMULATORS
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, SCENARIO2
-from workflow_rl.cage2.scoring.players import (
-    FamilyBlue,
-    TrainedBlue,
-    require_cage2,
-    require_fit,
-)
+from workflow_rl.cage2.scoring.players import FamilyBlue, TrainedBlue, require_cage2, require_fit
 from workflow_rl.cage2.scoring.scores import ProtocolScores, official_text
 from workflow_rl.environments.environment import Environment
 from workflow_rl.errors import ConfigError
@@ -35,7 +30,7 @@ Steps = Annotated[int, Field(ge=1, le=MAX_STEPS)]
 
 
 class ProtocolSettings(ResultSettings):
-    """What can be chosen of an evaluation on CAGE-2. Making one raises ConfigError."""
+    """The options of an evaluation on CAGE-2. A wrong value raises ConfigError."""
 
     agent: Annotated[str, OneOf(SCRIPTED_AGENTS)] | None = Field(
         default=None, description="Score this scripted agent instead of RUN_OR_CHECKPOINT."
@@ -93,15 +88,13 @@ class Cage2Scoring:
         return settings.scenario is None and cells == (set(RED_AGENTS), set(HORIZONS))
 
     def returns(self, scores: Mapping[str, Any]) -> dict[str, list[float]]:
-        """Return the returns of each cell."""
         scenario = scores.get("scenario", SCENARIO2)
         changed = "" if scenario == SCENARIO2 else f", {scenario}"
-        return {
-            f"{cell['red_agent']}, {cell['max_steps']} steps{changed}": list(
-                map(float, cell["returns"])
-            )
-            for cell in scores["cells"]
-        }
+        returns = {}
+        for cell in scores["cells"]:
+            name = f"{cell['red_agent']}, {cell['max_steps']} steps{changed}"
+            returns[name] = list(map(float, cell["returns"]))
+        return returns
 
     def score(
         self,
@@ -112,12 +105,13 @@ class Cage2Scoring:
         name: str,
         **played: Any,
     ) -> ProtocolScores:
-        """Play all cells, and write the result file that the settings ask for, if any.
+        """Play all cells. Write a result file if the settings ask for it.
 
-        Raises ConfigError if the simulator is not installed, UserError if the
-        agent is not for CAGE-2, and TooManyFailuresError.
+        Raises ConfigError if the simulator is not installed, UserError if the agent is not for
+        CAGE-2, and TooManyFailuresError.
         """
-        from workflow_rl.cage2.scoring.protocol import evaluate_blue  # --help does without.
+        # This import is slow, and `--help` does not need it.
+        from workflow_rl.cage2.scoring.protocol import evaluate_blue
 
         assert isinstance(settings, ProtocolSettings)
         played_on = _played(settings, environment)
@@ -131,6 +125,7 @@ class Cage2Scoring:
                 "simulator", f"{simulator} plays one scenario: for {played_on}, leave it out"
             )
         text = SCENARIO2 if isinstance(played_on, ScenarioFamily) else played_on.text
+        # SleepAgent tries the simulator. A further red agent may need CybORG.
         for red_agent in sorted({RED_AGENTS[2], *red_agents} - {*RED_AGENTS[:2]}):
             against = Cage2(red_agent, simulator=simulator, scenario=text)
             against.check()
@@ -160,16 +155,17 @@ class Cage2Scoring:
 def _played(
     settings: ProtocolSettings, environment: Environment | None
 ) -> Scenario | ScenarioFamily:
-    """Return what an evaluation plays: what is asked for, or else what the agent was trained in.
+    """Return the scenario or family that is asked for, or else that of the agent's training.
 
-    Raises ConfigError if a red agent that is asked for cannot play there.
+    Raises ConfigError if a red agent that is asked for cannot play in it.
     """
     played: Scenario | ScenarioFamily = Scenario.scenario2()
     if settings.scenario is not None:
         played = played_of(settings.scenario)
     elif isinstance(environment, Cage2):
         played = environment.family or environment.network
-    for red_agent in settings.red_agent if settings.red_agent != RED_AGENTS else ():
+    asked_for = settings.red_agent if settings.red_agent != RED_AGENTS else ()
+    for red_agent in asked_for:
         if (problem := problem_of_reds(played, REDS.read(red_agent))) is not None:
             raise ConfigError("red_agent", problem)
     return played
@@ -182,7 +178,7 @@ def _blue(
     settings: ProtocolSettings,
     name: str,
 ) -> Blue:
-    """Return who plays. Raises ConfigError and UserError."""
+    """Return the agent that plays. Raises ConfigError and UserError."""
     if environment is None:
         assert settings.agent is not None
         require_fit(played, name)
@@ -203,8 +199,8 @@ def _blue(
 def _checkable(
     settings: ProtocolSettings, simulator: str, played: Scenario | ScenarioFamily
 ) -> tuple[int, str | None]:
-    """Return how many episodes CybORG can play again: all that are asked for, or none, with the
-    reason if there is something to say."""
+    """Return how many episodes CybORG plays again. The second value is the reason if it plays none,
+    or None if the user need not be told."""
     if simulator == "cyborg" or not settings.check:
         return 0, None
     if isinstance(played, ScenarioFamily):

@@ -1,7 +1,6 @@
-"""Which of a run's agents is the best, by scores on episodes that serve nothing else.
+"""Choose the best of a run's agents by scores on episodes that have no other use.
 
-The seeds of these episodes (`SeedStream.SELECTION`) are neither those of training nor those of any
-evaluation.
+The seeds of these episodes (`SeedStream.SELECTION`) are not used by training or by evaluations.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ ATTACKERS = RED_AGENTS[:2]
 """The red agents that attack. Against the third, which sleeps, every sensible agent scores 0."""
 
 SHORT_NAMES = {"B_lineAgent": "B_line", "RedMeanderAgent": "RedMeander"}
-TOGETHER = 500
+TOGETHER = 500  # Episodes that are played at the same time.
 EPISODES_TO_CHOOSE = 2000
 MINIMUM_TO_CHOOSE = 16
 
@@ -49,23 +48,24 @@ def score(actor: Actor, environment: Cage2, episodes: int, seed: int = 0) -> Mea
 
 
 def attackers(environment: Cage2) -> list[str]:
-    """Return the red agents that an agent meets in the environment: of CAGE-2's, ATTACKERS."""
-    foreign = environment.foreign
-    return [*(red_agent for red_agent in ATTACKERS if red_agent in environment.variants), *foreign]
+    """Return the environment's red agents that attack: ATTACKERS, and red agents of users."""
+    met = [red_agent for red_agent in ATTACKERS if red_agent in environment.variants]
+    return [*met, *environment.foreign]
 
 
 def scores_of_episodes(
     actor: Actor, environment: Cage2, red_agent: str, episodes: int, seed: int = 0
 ) -> NDArray[np.float64]:
-    """Return what each episode adds to the cells of each of HORIZONS, [episodes, 3].
+    """Return the return of each episode after each of HORIZONS, [episodes, 3].
 
-    The agent does not know the length of an episode, so that the first 30 of 100 steps are an
-    episode of 30 steps. environment: what the actor was trained on. If its episodes do not have
-    the challenge's largest length, there is one cell, of that length: [episodes, 1].
+    The agent does not know the length of an episode, so the first 30 of 100 steps are an episode of
+    30 steps. environment: that of the actor's training. If its episodes are not as long as the
+    challenge's longest, there is one column, for their own length: [episodes, 1].
 
-    Raises ValueError for an opening that leaves the policy no step of an episode.
+    Raises ValueError if the opening leaves the policy no step of an episode.
     """
-    horizons, n_before = _horizons(environment), len(environment.opening)
+    horizons = _horizons(environment)
+    n_before = len(environment.opening)
     environment = environment.scored()
     if n_before >= min(horizons):
         raise ValueError(f"the opening leaves nothing of episodes of {min(horizons)} steps")
@@ -78,8 +78,8 @@ def scores_of_episodes(
 
 @functools.lru_cache(4)
 def _specs(red_agent: str, episodes: int, seed: int) -> Sequence[EpisodeSpec]:
-    """Return the episodes against a red agent. All agents are scored on the same ones: their
-    difference has less noise."""
+    """Return the episodes against a red agent. Every agent is scored on these episodes, so that
+    differences between agents have less noise."""
     first = [*RED_AGENTS, red_agent].index(red_agent) * 1_000_000
     return [
         episode_spec(seed, first + number, (red_agent,), SeedStream.SELECTION)
@@ -94,7 +94,7 @@ def _horizons(environment: Cage2) -> tuple[int, ...]:
 def candidate_score(path: Path, episodes: int, seed: int = 0, actions: str | None = None) -> Mean:
     """Return the score of a checkpoint: see `score`.
 
-    actions: the action set of play, if it differs from that of training; it must be of the same
+    actions: the action set of play, if it differs from that of training. It must have the same
     size. Raises UserError.
     """
     policy, environment = _blue(path)
@@ -111,9 +111,9 @@ def _blue(path: Path) -> tuple[Policy, Cage2]:
 
 
 def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
-    """Make the best candidate of a finished run best.safetensors: see `save_best_candidate`.
+    """Save a finished run's best candidate as best.safetensors: see `save_best_candidate`.
 
-    Returns what to tell the user; None if there is nothing to choose by. Raises UserError.
+    Return a message for the user, or None if there is nothing to choose by. Raises UserError.
     """
     _, environment = _blue(run_path / "checkpoint.safetensors")
     if not attackers(environment) or len(environment.opening) >= min(_horizons(environment)):
@@ -121,18 +121,21 @@ def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
     # With CybORG, choosing would take longer than the training.
     if not environment.all_compiled:
         return None
-    # All play with the run's actions. A champion's best.safetensors plays by a clock, too.
+    # All candidates play with the run's action set, in which a champion's actions may be timed.
     played = functools.partial(candidate_score, actions=environment.actions)
     chosen = save_best_candidate(run_path, MINIMUM_TO_CHOOSE, EPISODES_TO_CHOOSE, played, quiet)
-    return chosen and f"from update {chosen[0]}. {_described(chosen[1], environment)}"
+    if chosen is None:
+        return None
+    update, best_score = chosen
+    return f"from update {update}. {_described(best_score, environment)}"
 
 
 def _described(score: Mean, environment: Cage2) -> str:
-    """Return a score in words, beside the champion's if it has played such episodes."""
+    """Return a score in words, beside the champion's score if the champion has played the cells."""
     met, horizons = attackers(environment), _horizons(environment)
     names = " and ".join(SHORT_NAMES.get(red_agent, red_agent) for red_agent in met)
-    cells = f"{names} cell" if len(met) * len(horizons) == 1 else f"{names} cells"
-    sum_of = f"Sum of the {len(met) * len(horizons)} {cells}"
+    n_cells = len(met) * len(horizons)
+    sum_of = f"Sum of the {n_cells} {names} {'cell' if n_cells == 1 else 'cells'}"
     champion = ""
     if environment.scenario == SCENARIO2 and horizons == HORIZONS and {*met} <= {*ATTACKERS}:
         total = sum(champion_score().sum_against(red_agent) for red_agent in met)

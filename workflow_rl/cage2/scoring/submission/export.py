@@ -36,8 +36,8 @@ ACTING = (
     "workflow_rl.cage2.compiled.tables",
     "workflow_rl.cage2.compiled.description",
 )
-"""Modules that are copied into the folder, which has its own `jit`. That one compiles nothing,
-because `compiled.jit` needs numba."""
+"""Modules that are copied into the folder. The folder's own `jit` compiles nothing, so it does not
+need numba."""
 
 _FILES = Path(__file__).parent / "files"
 
@@ -51,7 +51,7 @@ def write_submission(
 ) -> None:
     """Fill the folder. Raises ConfigError for an agent that no challenge can play.
 
-    more: modules beside ACTING that act. actor: the file that says what acts with the policy.
+    more: modules that the agent needs besides ACTING. actor: the file that defines `actor_of`.
     """
     if not isinstance(exported, PolicyParameters):
         raise ConfigError("env", f"{exported} is no trained agent")

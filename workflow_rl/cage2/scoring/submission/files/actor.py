@@ -1,4 +1,4 @@
-"""What acts in this folder: the policy alone."""
+"""In this folder, the policy itself acts."""
 
 from typing import Any
 

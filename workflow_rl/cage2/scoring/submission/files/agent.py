@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
-# Another agent of this process has modules of the same names.
+# If this process has loaded another agent, the modules of both agents have the same names.
 for name in [name for name in sys.modules if name.startswith("acting_")]:
     del sys.modules[name]
 
@@ -28,14 +28,15 @@ from acting_views import ViewingActor  # noqa: E402
 class BlueAgent:
     """A blue agent that plays one episode after another. `end_episode` clears its memory.
 
-    order: of an agent that takes an order, the groups from the first to be fixed to the last, such
-    as "op_server,enterprise,users,op_hosts". None: the order that the agent was exported with, or
-    a fixed one if it had none.
+    order: the groups of hosts in the order of priority, such as
+    "op_server,enterprise,users,op_hosts", for an agent that takes an order. None means the order of
+    the agent's export, or a fixed order if the export had none.
     """
 
     def __init__(self, order: str | None = None) -> None:
         parameters, about = load_policy("policy.npz", read_handed_in("policy.npz"))
-        sees, policy = about["env_args"], parameters.player()
+        sees = about["env_args"]
+        policy = parameters.player()
         scenario = Scenario(**json.loads(read_handed_in("scenario.json")))
         is_told = about["knows_networks"]
         facts = facts_for(policy, [scenario]) if is_told else untold_facts(scenario)
@@ -51,7 +52,7 @@ class BlueAgent:
     ) -> int:
         """Return one of Blue's actions for an observation: one of 145 for 52 bits in Scenario 2.
 
-        order: from now on.
+        order: a new order, which holds from now on.
         """
         if order is not None:
             self._actor.ask(order=order)

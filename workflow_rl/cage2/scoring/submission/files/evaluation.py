@@ -2,7 +2,7 @@
 
     python evaluation.py --episodes 1000 --seed 153
 
-This runs on the official CybORG package or, where that is not installed, on csle-cyborg, and writes
+This runs on the official CybORG package or, if that is not installed, on csle-cyborg. It writes
 <time>_BlueAgent.txt in the challenge's format. Python's generator is seeded once, and all episodes
 draw from it in turn.
 """
@@ -39,7 +39,8 @@ class Episode(NamedTuple):
 
 
 class Simulator(NamedTuple):
-    """A CybORG: what makes it for a red agent, its red agents, ChallengeWrapper, and name."""
+    """A CybORG package. make: makes a CybORG with a red agent. agents: the module of red agents.
+    wrapper: ChallengeWrapper."""
 
     make: Callable[[Any], Any]
     agents: Any
@@ -113,7 +114,7 @@ def play(
     episodes: int,
     seeds: Sequence[int] | None = None,
 ) -> Iterator[Episode]:
-    """Play and yield episodes. seeds: one for each; None: Python's generator goes on as it is.
+    """Play and yield episodes. seeds: one for each episode. None: do not seed Python's generator.
 
     The challenge's loop resets after every episode, also after the last one of a cell. The draws of
     the next cell follow that reset.
@@ -126,7 +127,8 @@ def play(
         observation = env.reset()
         if isinstance(observation, tuple):  # csle-cyborg returns (observation, info).
             observation = observation[0]
-        actions, rewards = [], []
+        actions = []
+        rewards = []
         for _ in range(n_steps):
             action = agent.get_action(observation, env.get_action_space("Blue"))
             observation, reward, *_ = env.step(action)
@@ -153,7 +155,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.episodes < 2:
         parser.error(f"--episodes {options.episodes}: give 2 or more, for standard deviations")
-    simulator, agent = find_simulator(), BlueAgent()
+    simulator = find_simulator()
+    agent = BlueAgent()
     path = Path(f"{time.strftime('%Y%m%d_%H%M%S')}_BlueAgent.txt")
     total = 0.0
     with path.open("w") as file:

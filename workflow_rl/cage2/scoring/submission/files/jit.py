@@ -73,11 +73,11 @@ def entry_point(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def run(*arguments: Any) -> None:
-        arrays = [_PlainRecords(a) if _has_records(a) else a for a in arguments]
-        function(*arrays)
-        for array in arrays:
-            if isinstance(array, _PlainRecords):
-                array.write()
+        plain = [_PlainRecords(a) if _has_records(a) else a for a in arguments]
+        function(*plain)
+        for argument in plain:
+            if isinstance(argument, _PlainRecords):
+                argument.write()
 
     return run
 

@@ -265,8 +265,8 @@ def show_belief(
 
     of_use: see `decoys_of_use`. probabilities `[N_PROBABILITIES]`: working space.
     """
-    n = len(obs)
-    shown[:n] = obs
+    column = len(obs)
+    shown[:column] = obs
     likeliest = hypotheses[0]
     for i in range(len(of_use)):
         host, decoy = of_use[i]
@@ -274,9 +274,9 @@ def show_belief(
         # In CAGE-1 the bits of `b.decoys` only count the decoys.
         if t.is_cage1:
             place = count_bits(red_hypothesis.possible_decoys(t, host) & ((1 << decoy) - 1))
-        shown[n] = b.decoys[host] >> place & 1
-        shown[n + 1] = likeliest.decoys_when_scanned[host] >> decoy & 1
-        n += 2
+        shown[column] = b.decoys[host] >> place & 1
+        shown[column + 1] = likeliest.decoys_when_scanned[host] >> decoy & 1
+        column += 2
     kind, targets = red_hypothesis.reds_options(likeliest, t)
     for hosts in (
         int64(likeliest.known_addresses),
@@ -288,16 +288,16 @@ def show_belief(
         targets,
     ):
         for host in range(N_HOSTS):
-            shown[n + host] = hosts >> host & 1
-        n += t.n_hosts
+            shown[column + host] = hosts >> host & 1
+        column += t.n_hosts
     for i in range(len(RED_ACTIONS)):
-        shown[n + i] = kind == i
-    n += len(RED_ACTIONS)
+        shown[column + i] = kind == i
+    column += len(RED_ACTIONS)
     sum_up(b, t, hypotheses, probabilities)
     for i in range(N_PROBABILITIES):
         for threshold in THRESHOLDS:
-            shown[n] = probabilities[i] > threshold
-            n += 1
+            shown[column] = probabilities[i] > threshold
+            column += 1
 
 
 @compiled

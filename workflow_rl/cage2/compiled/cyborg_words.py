@@ -75,17 +75,14 @@ def decoys_on(state: Any, host: int) -> list[str]:
 
 def processes_on(state: Any, host: int, tables: Tables = SCENARIO2) -> list[Process]:
     service = int(tables.of["ot_number"][host])
-    processes: list[Process] = [
-        (
-            row["PID"],
-            row["Username"] in PRIVILEGED_USERS,
-            [connection["local_port"] for connection in row.get("Connections") or ()],
-        )
-        for row in tables.description["Hosts"][tables.hosts[host]]["Processes"]
-        if row["Process Name"] != "OTService" or state["ot_running"][service]
-    ]
-    for (_, at, user), slot in zip(tables.starting, tables.of["starting_slot"], strict=True):
-        if at == host:
+    processes: list[Process] = []
+    for row in tables.description["Hosts"][tables.hosts[host]]["Processes"]:
+        if row["Process Name"] != "OTService" or state["ot_running"][service]:
+            ports = [connection["local_port"] for connection in row.get("Connections") or ()]
+            processes.append((row["PID"], row["Username"] in PRIVILEGED_USERS, ports))
+    for session, slot in zip(tables.starting, tables.of["starting_slot"], strict=True):
+        _, session_host, user = session
+        if session_host == host:
             processes.append((int(state["session_pid"][slot]), user in PRIVILEGED_USERS, []))
     for pid, kind in _added(state, host):
         decoy = kind & KIND
@@ -110,11 +107,12 @@ def _other_sessions(
     state: Any, host: int, tables: Tables = SCENARIO2
 ) -> list[tuple[str, int, bool]]:
     """Return the agent, the PID and the privilege of other sessions, which never change."""
-    return [
-        (agent, int(state["session_pid"][slot]), user in PRIVILEGED_USERS)
-        for (agent, at, user), slot in zip(tables.starting, tables.of["starting_slot"], strict=True)
-        if agent != "Red" and at == host
-    ]
+    sessions = []
+    for session, slot in zip(tables.starting, tables.of["starting_slot"], strict=True):
+        agent, session_host, user = session
+        if agent != "Red" and session_host == host:
+            sessions.append((agent, int(state["session_pid"][slot]), user in PRIVILEGED_USERS))
+    return sessions
 
 
 def reds_first_pid(state: Any, tables: Tables = SCENARIO2) -> int:

@@ -179,7 +179,7 @@ def _hosts(rows: Row) -> dict[str, Any]:
         for address in addresses - {"broadcast", "local"}:
             if IPv4Address(address) in tables.NETWORK:
                 bound.append((host, address))
-        vulnerability.append([_vulnerability(name, row, e) for e in range(tables.N_EXPLOITS)])
+        vulnerability.append([_vulnerability(name, row, i) for i in range(tables.N_EXPLOITS)])
         # Larger PIDs are never drawn.
         host_pids = [process["PID"] for process in row["Processes"]]
         pids.append([pid for pid in host_pids if pid < tables.N_PIDS])
@@ -211,13 +211,14 @@ def _is_patched(row: Row) -> bool:
     return _system(row) != "WINDOWS" or "MS17-010" in row["System info"].get("Patches", ())
 
 
+_SAME_TYPE = {"sshd": "ssh", "sshd.exe": "ssh", "http": "webserver", "https": "webserver"}
+
+
 def _process_type(process: Row) -> str:
     """Follow `ProcessType.parse_string`, for the types that exploits look for."""
     stated = process.get("Process Type")
     name = (process["Process Name"] if stated is None else stated).lower()
-    name = {"sshd": "ssh", "sshd.exe": "ssh", "http": "webserver", "https": "webserver"}.get(
-        name, name
-    )
+    name = _SAME_TYPE.get(name, name)
     return "webserver" if name.replace(" ", "") == "webserver" else name
 
 

@@ -1,4 +1,4 @@
-"""Fetching an env's memory before the env steps. Envs step one after the other."""
+"""Fetch the memory of an env before it steps. Envs step one after the other."""
 
 from __future__ import annotations
 

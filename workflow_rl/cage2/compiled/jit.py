@@ -78,8 +78,8 @@ def _tables_at(_typing_context: Any, records: Any, networks: Any, index: Any) ->
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[1])(context, builder, arguments[1])
-        at = builder.mul(arguments[2], builder.extract_value(array.strides, 0))
-        return builder.bitcast(builder.gep(array.data, [at]), context.get_value_type(record))
+        offset = builder.mul(arguments[2], builder.extract_value(array.strides, 0))
+        return builder.bitcast(builder.gep(array.data, [offset]), context.get_value_type(record))
 
     return record(records, networks, types.int64), generate
 

@@ -1,7 +1,7 @@
-"""A hypothesis `h` of what Red is, has and knows, and how actions of Blue and Red change it.
+"""A hypothesis `h` says what Red is, has and knows. Actions of Blue and Red change it.
 
-It follows the red agents' programs, with the odds of their exploits, exactly. It leaves out only
-what Blue cannot act on: addresses, PIDs and ephemeral ports.
+It follows the red agents' programs and the odds of their exploits exactly. It leaves out only what
+Blue cannot act on: addresses, PIDs and ephemeral ports.
 """
 
 from __future__ import annotations

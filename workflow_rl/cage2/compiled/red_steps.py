@@ -165,15 +165,15 @@ def show(s: Any, t: Any, notes: Any, row: Any) -> None:
     """Write what Red knows, and which actions are possible, into a row: see `step_reds`."""
     for subnet in range(t.n_subnets):
         row[subnet] = s.known_subnets >> subnet & 1
-    n = t.n_subnets
+    column = t.n_subnets
     # The order is that of `scenario2.FACTS_OF_A_HOST`.
     for host in range(t.n_hosts):
-        row[n] = s.known_addresses >> host & 1
-        row[n + 1] = s.known_hostnames >> host & 1
-        row[n + 2] = s.scanned_by_session >> host & 1
-        row[n + 3] = notes.entered >> host & 1
-        row[n + 4] = notes.owned >> host & 1
-        n += tables.N_FACTS_OF_A_HOST
+        row[column] = s.known_addresses >> host & 1
+        row[column + 1] = s.known_hostnames >> host & 1
+        row[column + 2] = s.scanned_by_session >> host & 1
+        row[column + 3] = notes.entered >> host & 1
+        row[column + 4] = notes.owned >> host & 1
+        column += tables.N_FACTS_OF_A_HOST
     # The first action, Sleep, is always possible.
     row[t.red_obs_size] = 1
     for i in range(1, t.n_red_actions):

@@ -18,8 +18,8 @@ MAX_PORTS = 600
 NONE = tables.NONE
 NO_PROCESS = 0  # The first slot is never used.
 
-# The kinds of processes that are added in an episode. Decoys are numbered as in `tables`. A session
-# of Red's is a SHELL if it comes from an exploit, or is by SSH.
+# The kinds of processes that are added in an episode. Decoys are numbered as in `tables`. Red gets
+# a session of the kind SSH by SSHBruteForce, and a session of the kind SHELL by other exploits.
 SHELL, SSH = tables.N_DECOY_KINDS, tables.N_DECOY_KINDS + 1
 # KIND masks the kind's number. The flag PRIVILEGED marks processes of root and SYSTEM. The flag
 # SANDBOX marks processes in a decoy's sandbox, which only CAGE-1 has.
@@ -56,7 +56,7 @@ def red_fields(capacity: Capacity) -> list[Any]:
     mask = capacity.mask
     return [
         ("red_agent", np.uint8),
-        # The last step.
+        # Red's last action, and whether it succeeded.
         ("red_kind", np.uint8),
         ("red_target", np.uint8),
         ("red_success", np.uint8),

@@ -3,8 +3,8 @@
 Facts that all scenarios share are constants of this file. All other facts are in a record, which
 compiled code reads beside the network. Scenarios of one `Capacity` share their compiled code.
 
-Hosts and subnets are numbered as in the scenario. A set of hosts or of ports is a bit mask. Ports
-are numbered host by host: first those of the exploits, so that exploit e attacks port e.
+Hosts and subnets are numbered as in the scenario. A set of hosts or of ports is a bit mask. Each
+host numbers its own ports. The first numbers are those of the exploits: exploit e attacks port e.
 """
 
 from __future__ import annotations
@@ -69,16 +69,16 @@ OLD_VERSIONS = (
 
 # --- Subnets -------------------------------------------------------------------------------------
 
-# Whether Red reaches the hosts of a subnet. Red always acts from the same host. GUARDED: only while
-# Red has a session on a host of Enterprise. SILENT: never, not even by a ping.
+# Red, who always acts from the same host, reaches a GUARDED subnet only while it has a session on a
+# host of Enterprise. Red never reaches a SILENT subnet, not even by a ping.
 OPEN, GUARDED, SILENT = range(3)
 
 # --- Blue's actions ------------------------------------------------------------------------------
 
 N_DECOYS = len(DECOYS)
 _DECOY = tuple(DECOYS)
-# Two of the processes that `Misinform` starts are looked for by no exploit. These two have kinds of
-# their own, which follow the kinds of all other decoys.
+# If `Misinform` starts one of these two decoys, no exploit looks for its process. Such processes
+# have kinds of their own, which come after the kinds of all other decoys.
 _IDLE = ("DecoySmss", "DecoySvchost")
 DECOY_NAMES = (*DECOYS, *_IDLE)
 """The decoys by the kind of their process."""
@@ -114,8 +114,8 @@ N_FACTS_OF_A_HOST = len(scenario2.FACTS_OF_A_HOST)
 
 
 class Capacity(NamedTuple):
-    """The largest numbers that a record has room for. sessions: those at the start. services: those
-    of decoys, on one host. ot_hosts: hosts with an OT service."""
+    """The largest numbers that a record has room for. sessions: sessions at the start. services:
+    services of decoys on one host. ot_hosts: hosts with an OT service."""
 
     hosts: int
     subnets: int

@@ -34,8 +34,8 @@ N_SHOWN = (
 def show_state(s: Any, t: Any, obs: Any, shown: Any) -> None:
     """Write the observation, obs uint8 `[52]`, and then the state into shown, uint8 `[N_SHOWN]`."""
     shown[:] = 0
-    n = len(obs)
-    shown[:n] = obs
+    column = len(obs)
+    shown[:column] = obs
     for hosts in (
         s.is_owned,
         s.has_malware,
@@ -48,43 +48,43 @@ def show_state(s: Any, t: Any, obs: Any, shown: Any) -> None:
         s.meander_mapped,
     ):
         for host in range(t.n_hosts):
-            shown[n + host] = hosts >> host & 1
-        n += t.n_hosts
+            shown[column + host] = hosts >> host & 1
+        column += t.n_hosts
     # `red_target` is a host only after some actions. The other fields are NONE until they are set.
     for host in (s.meander_last_host, s.meander_last_address, s.b_line_host, s.red_target):
         if host < t.n_hosts:
-            shown[n + host] = 1
-        n += t.n_hosts
+            shown[column + host] = 1
+        column += t.n_hosts
     for host in range(t.n_hosts):
-        shown[n] = s.n_red_sessions[host] > 0
+        shown[column] = s.n_red_sessions[host] > 0
         for exploit in range(tables.N_EXPLOITS):
-            shown[n + 1 + exploit] = s.known_ports[host] >> exploit & 1
-        n += 1 + tables.N_EXPLOITS
+            shown[column + 1 + exploit] = s.known_ports[host] >> exploit & 1
+        column += 1 + tables.N_EXPLOITS
         process = s.first_process[host]
         while process != NO_PROCESS:
             kind = s.processes[process].kind & KIND
             if kind < tables.N_DECOYS:
-                shown[n + kind] = 1
+                shown[column + kind] = 1
             process = s.processes[process].next
-        n += tables.N_DECOYS
+        column += tables.N_DECOYS
     ot_service = s.ot_running[0] != 0, s.ot_active[0] != 0, s.ot_listed_with_pid[0] != 0
     for flag in (*ot_service, s.knows_ot_service):
-        shown[n] = flag
-        n += 1
+        shown[column] = flag
+        column += 1
     for subnets in (s.known_subnets, s.meander_subnets):
         for subnet in range(t.n_subnets):
-            shown[n + subnet] = subnets >> subnet & 1
-        n += t.n_subnets
+            shown[column + subnet] = subnets >> subnet & 1
+        column += t.n_subnets
     if s.red_agent < len(RED_AGENTS):
-        shown[n + s.red_agent] = 1
-    n += len(RED_AGENTS)
+        shown[column + s.red_agent] = 1
+    column += len(RED_AGENTS)
     if s.red_agent == B_LINE:
-        shown[n + s.b_line_action] = 1
-    n += N_B_LINE_ACTIONS
+        shown[column + s.b_line_action] = 1
+    column += N_B_LINE_ACTIONS
     if s.red_kind < len(RED_ACTIONS):
-        shown[n + s.red_kind] = 1
-    n += len(RED_ACTIONS)
-    shown[n] = s.red_success == tables.TRUE
+        shown[column + s.red_kind] = 1
+    column += len(RED_ACTIONS)
+    shown[column] = s.red_success == tables.TRUE
 
 
 @entry_point

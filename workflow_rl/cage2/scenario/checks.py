@@ -247,8 +247,8 @@ def _family_problems(family: FamilyFile, start: Scenario) -> Problems:
     for subnet, (low, _) in family.hosts.items():
         staying = [host for host in start.subnets[subnet] if host in kept]
         if low < len(staying):
-            told = f"{', '.join(staying)} are in every network"
-            yield ("hosts", subnet), f"{told}: give {len(staying)} hosts or more"
+            problem = f"{', '.join(staying)} are in every network"
+            yield ("hosts", subnet), f"{problem}: give {len(staying)} hosts or more"
     most_hosts = 0
     for name, hosts in start.subnets.items():
         _, most = family.hosts.get(name, (0, len(hosts)))
@@ -365,23 +365,23 @@ def _in_hosts(data: Mapping[str, Any]) -> Problems:
             yield (*place, "image"), missing(host["image"], images, "image")
         services = images[host["image"]].get("Services") or {}
         for other, explored in host.get("info", {}).items():
-            at = (*place, "info", other)
+            where = (*place, "info", other)
             if other not in hosts:
-                yield at, missing(other, hosts, "host")
+                yield where, missing(other, hosts, "host")
             for service in explored.get("Services") or ():
                 if other == name and service not in services:
-                    yield at, f"the image {host['image']} has no service {service}"
+                    yield where, f"the image {host['image']} has no service {service}"
     for name, image in images.items():
         pids = [process["PID"] for process in image["Processes"]]
         for number, process in enumerate(image["Processes"]):
             kind = process.get("Process Type") or process["Process Name"]
             if kind.lower() == "smtp" and not process.get("Process Version"):
-                at = ("Images", name, "Processes", number)
-                yield at, "CybORG needs the Process Version of a mail server, like haraka 2.7.0"
+                where = ("Images", name, "Processes", number)
+                yield where, "CybORG needs the Process Version of a mail server, like haraka 2.7.0"
         for service, facts in (image.get("Services") or {}).items():
             if facts["PID"] not in pids:
-                at = ("Images", name, "Services", service)
-                yield at, f"no process has its PID, {facts['PID']}: the image has {pids}"
+                where = ("Images", name, "Services", service)
+                yield where, f"no process has its PID, {facts['PID']}: the image has {pids}"
 
 
 def _in_subnets(data: Mapping[str, Any]) -> Problems:
@@ -398,15 +398,17 @@ def _in_subnets(data: Mapping[str, Any]) -> Problems:
         n_hosts, size = len(subnet["Hosts"]), subnet["Size"]
         if n_hosts > capacity(size):
             enough = next(bigger for bigger in range(size, 251) if capacity(bigger) >= n_hosts)
-            told = f"CybORG has {capacity(size)} addresses for Size {size}, too few for {n_hosts}"
-            yield ("Subnets", name, "Size"), f"{told} hosts: give {enough} or more"
+            problem = (
+                f"CybORG has {capacity(size)} addresses for Size {size}, too few for {n_hosts}"
+            )
+            yield ("Subnets", name, "Size"), f"{problem} hosts: give {enough} or more"
         for other, access in subnet["NACLs"].items():
             place = ("Subnets", name, "NACLs", other)
             if other not in (*subnets, "all"):
                 yield place, missing(other, (*subnets, "all"), "subnet")
             if other == "all" and access["in"] == "None":
-                told = "CybORG cannot close a subnet to all"
-                yield place, f"{told}: name the subnets, or leave it out"
+                problem = "CybORG cannot close a subnet to all"
+                yield place, f"{problem}: name the subnets, or leave it out"
     for host in hosts:
         if host not in subnet_of:
             yield ("Hosts", host), f"{host} is in no subnet: list it under Subnets, Hosts"
@@ -421,11 +423,11 @@ def _in_agent(data: Mapping[str, Any], agent: str, facts: Mapping[str, Any]) -> 
     ):
         listed = facts[list_name]
         for number, name in enumerate(listed):
-            at = (*place, list_name, number)
+            where = (*place, list_name, number)
             if name not in known:
-                yield at, missing(name, known, what)
+                yield where, missing(name, known, what)
             if name in listed[:number]:
-                yield at, f"{name} is listed twice"
+                yield where, f"{name} is listed twice"
     for name in data["Subnets"]:
         if name not in facts["AllowedSubnets"]:
             yield (*place, "AllowedSubnets"), f"{name} is missing: list all subnets"
@@ -454,27 +456,30 @@ def _in_blue(data: Mapping[str, Any]) -> Problems:
         if host not in blue["INT"]["Hosts"]:
             yield (*place, "INT", "Hosts"), f"{host} is missing: Blue's table shows every host"
     sessions = blue["starting_sessions"]
-    at = (*place, "starting_sessions")
+    where = (*place, "starting_sessions")
     servers = [session for session in sessions if session.get("parent") is None]
     if [session["type"] for session in servers] != ["VelociraptorServer"]:
-        told = f"there are {len(servers)} sessions without a parent"
-        yield at, f"{told}: Blue needs one, of the type VelociraptorServer"
+        problem = f"there are {len(servers)} sessions without a parent"
+        yield where, f"{problem}: Blue needs one, of the type VelociraptorServer"
     if "NetworkConnections" not in servers[0].get("artifacts", ()):
         number = sessions.index(servers[0])
-        yield (*at, number), "its artifacts have to hold NetworkConnections, or Blue sees nothing"
+        yield (
+            (*where, number),
+            "its artifacts have to hold NetworkConnections, or Blue sees nothing",
+        )
     watched: list[str] = []
     for number, session in enumerate(sessions):
         if session is servers[0]:
             continue
         if (session["type"], session["parent"]) != ("VelociraptorClient", servers[0]["name"]):
-            told = f"{session['name']} has to be a VelociraptorClient"
-            yield (*at, number), f"{told} with the parent {servers[0]['name']}"
+            problem = f"{session['name']} has to be a VelociraptorClient"
+            yield (*where, number), f"{problem} with the parent {servers[0]['name']}"
         if session["hostname"] in watched:
-            yield (*at, number), f"{session['hostname']} has a VelociraptorClient already"
+            yield (*where, number), f"{session['hostname']} has a VelociraptorClient already"
         watched.append(session["hostname"])
     for host in data["Hosts"]:
         if host not in watched:
-            yield at, f"{host} has no VelociraptorClient: Blue needs one on every host"
+            yield where, f"{host} has no VelociraptorClient: Blue needs one on every host"
 
 
 def _in_red(data: Mapping[str, Any]) -> Problems:
@@ -482,28 +487,31 @@ def _in_red(data: Mapping[str, Any]) -> Problems:
     place = ("Agents", "Red")
     if lacking := [kind for kind in RED_ACTIONS if kind not in red["actions"]]:
         yield (*place, "actions"), f"{lacking[0]} is missing: the red agents need it"
-    at = (*place, "starting_sessions")
+    where = (*place, "starting_sessions")
     sessions = red["starting_sessions"]
     if len(sessions) != 1:
-        yield at, f"Red has {len(sessions)} sessions: it needs one, a RedAbstractSession"
+        yield where, f"Red has {len(sessions)} sessions: it needs one, a RedAbstractSession"
     session = sessions[0]
     host = session["hostname"]
     if session["type"] != "RedAbstractSession" or session.get("parent") is not None:
-        yield (*at, 0), "it has to be a RedAbstractSession without a parent"
+        yield (*where, 0), "it has to be a RedAbstractSession without a parent"
     system = data["Images"][data["Hosts"][host]["image"]]["System info"]["OSType"]
     user = "SYSTEM" if system.lower() == "windows" else "root"
     if session["username"] != user:
-        yield (*at, 0), f"its username has to be {user}: {host} runs {system}"
+        yield (*where, 0), f"its username has to be {user}: {host} runs {system}"
     if list(red["INT"]["Hosts"]) != [host]:
         known = ", ".join(red["INT"]["Hosts"]) or "none"
-        told = f"Red has to know {host}, where it begins, alone: not {known}"
-        yield (*place, "INT", "Hosts"), told
+        problem = f"Red has to know {host}, where it begins, alone: not {known}"
+        yield (*place, "INT", "Hosts"), problem
     if "Green" in data["Agents"]:
         yield from _in_green(data["Agents"]["Green"])
 
 
 def _in_green(green: Mapping[str, Any]) -> Problems:
-    at = ("Agents", "Green", "starting_sessions")
+    where = ("Agents", "Green", "starting_sessions")
     for number, session in enumerate(green["starting_sessions"]):
         if session["type"] != "green_session" or session.get("parent") is not None:
-            yield (*at, number), "a session of Green's has to be a green_session without a parent"
+            yield (
+                (*where, number),
+                "a session of Green's has to be a green_session without a parent",
+            )

@@ -201,7 +201,7 @@ def _checkpoints(run: Run, most: int) -> list[Path]:
 
 
 def _reds(run: Run) -> list[str]:
-    """Return the challenge's red agents and, if compiled code plays all of them, the training's."""
+    """Return the challenge's red agents, and the training's own if compiled code plays them all."""
     environment = read_config(run.path).environment
     assert isinstance(environment, Cage2)
     on_scenario2 = dataclasses.replace(environment, scenario=SCENARIO2)
@@ -226,17 +226,17 @@ def _play_checkpoint(path: Path, reds: Sequence[str], is_best: bool) -> Played:
     try:
         blue = load_blue(path)
         able = [red for red in reds if refusals(blue.network).get(red) is None]
-        n = EPISODES if is_best else EPISODES_ON_THE_WAY
-        return Played(label, path, blue.network, _episodes(blue, n, able))
-    except (RuntimeError, ConfigError) as error:  # Such as a state in which CybORG itself fails.
+        n_episodes = EPISODES if is_best else EPISODES_ON_THE_WAY
+        return Played(label, path, blue.network, _episodes(blue, n_episodes, able))
+    except (RuntimeError, ConfigError) as error:  # CybORG itself fails in some states.
         raise UserError(f"{path} cannot be played: {error.__cause__ or error}") from error
 
 
-def _episodes(blue: Blue, n: int, reds: Sequence[str]) -> dict[str, list[Trajectory]]:
-    """Play the first n episodes of the evaluation's longest cells, in the compiled simulator."""
+def _episodes(blue: Blue, n_episodes: int, reds: Sequence[str]) -> dict[str, list[Trajectory]]:
+    """Play the first episodes of the evaluation's longest cells, in the compiled simulator."""
     specs = []
     for red in reds:
-        specs += [cell_spec(SEED, STEPS, red, episode) for episode in range(n)]
+        specs += [cell_spec(SEED, STEPS, red, episode) for episode in range(n_episodes)]
     environment = Cage2(",".join(reds), STEPS, scenario=blue.network.text)
     by_red: dict[str, list[Trajectory]] = {red: [] for red in reds}
     for trajectory in play(blue.make_envs(environment), blue, specs, len(specs)):
@@ -313,7 +313,6 @@ def _replays(
         best = played[run.name][-1]
         blue = load_blue(best.path)
         blue.name = run.name
-        network = blue.network
         attackers = _attackers(run, best)
         # With many runs, red agents share their pages, because a page takes a fifth of a second.
         together = [attackers] if len(runs) > MOST_IN_DETAIL else [[red] for red in attackers]
@@ -321,14 +320,11 @@ def _replays(
             row = [f"{escaped(run.name)}, {' or '.join(red_agents)}"]
             for which, (red_agent, episode) in _notable(best, red_agents).items():
                 attacker = re.sub(r"[^\w.-]+", "-", red_agent)[-80:]
-                name = f"{beginnings[run.name]}-{attacker}-{which}.html"
-                recording = record_episode(blue, red_agent, STEPS, SEED, episode)
-                make_folder(further)
-                compared = compare_with_cyborg(recording, networks=False, scenario=network)
-                write_text(further / name, replay_page([recording], [compared], network))
-                link = quote(os.fsencode(f"{further.name}/{name}"))
+                path = further / f"{beginnings[run.name]}-{attacker}-{which}.html"
+                episode_return = _write_replay(blue, red_agent, episode, path)
+                link = quote(os.fsencode(f"{further.name}/{path.name}"))
                 whose = f"{red_agent}, " if len(red_agents) > 1 else ""
-                text = f"{number(recording.episode_return)} ({whose}episode {episode})"
+                text = f"{number(episode_return)} ({whose}episode {episode})"
                 row.append(f'<a href="{link}">{text}</a>')
             rows.append(row)
             commands.append(replay_command(run.path_from_here, red_agent, episode))
@@ -345,6 +341,15 @@ def _replays(
     return Section("Replays", body)
 
 
+def _write_replay(blue: Blue, red_agent: str, episode: int, path: Path) -> float:
+    """Write the page of an episode, and return the episode's return."""
+    recording = record_episode(blue, red_agent, STEPS, SEED, episode)
+    make_folder(path.parent)
+    compared = compare_with_cyborg(recording, networks=False, scenario=blue.network)
+    write_text(path, replay_page([recording], [compared], blue.network))
+    return recording.episode_return
+
+
 def _file_names(names: Sequence[str]) -> dict[str, str]:
     """Return the beginning of the file names of each run. A name may have 255 bytes. No two
     beginnings are equal, even if the file system ignores case."""
@@ -358,7 +363,7 @@ def _file_names(names: Sequence[str]) -> dict[str, str]:
 
 
 def _attackers(run: Run, played: Played) -> list[str]:
-    """Return the played attackers that the run trained against, or all played if it is none."""
+    """Return the played attackers against which the run trained, or else all played attackers."""
     trained = {*REDS.read(run.config["red_agent"]).variants} - {"SleepAgent"}
     attackers = [red for red in played.trajectories if red != "SleepAgent"]
     return [red for red in attackers if red in trained] or attackers

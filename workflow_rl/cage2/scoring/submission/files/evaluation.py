@@ -170,8 +170,8 @@ def main() -> None:
             rewards = [episode.total_reward for episode in episodes]
             mean, deviation = statistics.mean(rewards), statistics.stdev(rewards)
             total += mean
-            told = f"{mean:8.2f}, standard deviation {deviation:.2f}"
-            print(f"{n_steps:3} {red_agent:16} {told}", flush=True)
+            figures = f"{mean:8.2f}, standard deviation {deviation:.2f}"
+            print(f"{n_steps:3} {red_agent:16} {figures}", flush=True)
             cell = f"steps: {n_steps}, adversary: {red_agent}, mean: {mean}"
             print(f"{cell}, standard deviation {deviation}", file=file)
             for actions, total_reward in episodes:

@@ -1,7 +1,6 @@
 """Attackers of CAGE-2 that were written by hand, for any network: opponents, and examples.
 
-Each stands for a way to attack. `--red-agent` takes the names that
-`roster.LIBRARY` has.
+Each class is one way to attack. `--red-agent` takes the names of `roster.LIBRARY`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ EXPLOIT, ESCALATE, IMPACT = "ExploitRemoteService", "PrivilegeEscalate", "Impact
 
 
 class GreedyRed:
-    """Impact if possible, else escalate, exploit, scan; once in five steps anything else.
+    """Choose Impact if possible, or else escalate, exploit or scan. In one of five steps, draw.
 
     done: the actions that succeeded, until something fails on their host.
     """
@@ -58,27 +57,27 @@ class GreedyRed:
 
 
 class SpreadRed(GreedyRed):
-    """Hold as many hosts as can be had, and Impact last."""
+    """Take as many hosts as possible, and choose Impact last."""
 
     ORDER = (ESCALATE, EXPLOIT, SCAN, DISCOVER, IMPACT)
 
 
 class QuietRed(GreedyRed):
-    """Act in one step of two, as an intruder does that does not want to be noticed."""
+    """Act in half of the steps, so as to be noticed less."""
 
     def choose(self, seen: Seen) -> str:
         return "Sleep" if self.random.random() < 0.5 else super().choose(seen)
 
 
 class PatientRed(GreedyRed):
-    """Show nothing for 15 steps, and then hurry."""
+    """Sleep at first, and attack from the 15th step on."""
 
     def choose(self, seen: Seen) -> str:
         return "Sleep" if self.step < 15 else super().choose(seen)
 
 
 class ReturningRed(GreedyRed):
-    """Go back to each host that it has lost, before any new one."""
+    """Retake lost hosts before taking new hosts."""
 
     def begin(self, random: random.Random) -> None:
         super().begin(random)
@@ -93,7 +92,7 @@ class ReturningRed(GreedyRed):
 
 
 class DecoyShyRed(GreedyRed):
-    """Leave a host for ten steps after an exploit that failed: there may be a decoy."""
+    """Do not repeat a failed exploit for ten steps, because the host may have a decoy."""
 
     def begin(self, random: random.Random) -> None:
         super().begin(random)
@@ -107,7 +106,7 @@ class DecoyShyRed(GreedyRed):
 
 
 class LastFoundRed(GreedyRed):
-    """Go on where it came last: deep into the network, and leave the users' hosts behind."""
+    """Choose the last target in the order of actions, so as to get deep into the network."""
 
     def first_of(self, kinds: tuple[str, ...], actions: list[str]) -> str:
         for kind in kinds:

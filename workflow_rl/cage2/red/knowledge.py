@@ -1,4 +1,4 @@
-"""What Red knows and thinks, followed from outside: the row that `Cage2RedEnv` would show it."""
+"""What Red knows and believes, followed from outside, as the row that `Cage2RedEnv` shows."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ NO_SESSION, USER, ROOT = range(3)
 
 
 class RedKnowledge:
-    """What Red knows of a network, and which sessions it thinks to have, action after action."""
+    """What Red knows of a network, and which sessions Red believes it has."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
         self.forget()
 
     def forget(self) -> None:
-        """Begin an episode, in which Red has a privileged session where it begins."""
+        """Begin an episode. Red has a privileged session on its first host."""
         self._session = dict.fromkeys(self._scenario.hosts, NO_SESSION)
         self._session[self._scenario.red_host] = ROOT
 
     def after(
         self, action: str, succeeded: bool | None, known: Mapping[str, bool]
     ) -> NDArray[np.uint8]:
-        """Return the row after an action: see `attackers.SeenBatch`. Call it once after each step.
+        """Return the row after an action: see `attackers.SeenBatch`. Call this after each step.
 
         Args:
-            action: Red's, by its name in `Scenario.red_action_names`.
-            succeeded: None if that is unknown.
+            action: Red's action, one of `Scenario.red_action_names`.
+            succeeded: None if the success is unknown.
             known: whether Red knows each "NAME subnet", "NAME address", "NAME name" (of a host) and
                 "NAME ports".
         """

@@ -1,4 +1,4 @@
-"""The red agents that CAGE-2 knows by name, and where they can play. Two of them name hosts."""
+"""The red agents that CAGE-2 knows by name, and the networks in which they can play."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIBRARY: Mapping[str, str] = {
     "last-found": "workflow_rl.cage2.red.by_hand:LastFoundRed",
     "stubborn": "workflow_rl.cage2.attackers:Stubborn",
 }
-"""Where the attackers stand that were written by hand, by their names."""
+"""The classes of the attackers that were written by hand, by their names."""
 # Little can be learned against SleepAgent.
 REDS = Roster(
     RED_AGENTS,
@@ -39,9 +39,9 @@ REDS = Roster(
 
 @functools.lru_cache(2048)
 def refusals(played: Scenario | ScenarioFamily) -> Mapping[str, str | None]:
-    """Return the challenge's red agents, each with what keeps it from playing, if anything.
+    """Return for each of the challenge's red agents why it cannot play, or None if it can.
 
-    Those that play in the start of a family play in every network of it.
+    A red agent that can play in the start of a family can play in all its networks.
     """
     if not isinstance(played, Scenario):
         start = played.start
@@ -64,7 +64,7 @@ def able_reds(played: Scenario | ScenarioFamily) -> tuple[str, ...]:
 
 
 def problem_of_reds(played: Scenario | ScenarioFamily, reds: Attackers) -> str | None:
-    """Return what keeps a red agent from playing, and which ones play. None if nothing does."""
+    """Return why one of the red agents cannot play, and which can. Return None if all can play."""
     reasons = refusals(played)
     for red in reds.members:
         if (reason := reasons.get(red.name)) is not None:
@@ -84,8 +84,8 @@ def checked_reds(scenario: Scenario, red_agent: Any) -> Attackers:
 
 
 def _missing_for_meander(scenario: Scenario) -> str | None:
-    """RedMeanderAgent raises an error where it holds all that it knows, and not GOAL. When it loses
-    hosts, it looks for the addresses of those with Op or Ent in their names, if it holds any."""
+    """RedMeanderAgent raises an error if it holds all hosts that it knows, without GOAL. When it
+    loses hosts, it looks for the addresses of its hosts with Op or Ent in their names."""
     from workflow_rl.cage2.attack_graph import attack_graph
 
     if any(part in scenario.red_host for part in ("Op", "Ent")):
@@ -102,4 +102,4 @@ _MISSING_FOR: Mapping[str, Callable[[Scenario], str | None]] = {
     "B_lineAgent": missing_for_b_line,
     "RedMeanderAgent": _missing_for_meander,
 }
-"""Of red agents that do not play everywhere: returns what a scenario lacks, if anything."""
+"""For red agents that do not play everywhere: a function that returns what a scenario lacks."""

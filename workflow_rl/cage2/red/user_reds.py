@@ -1,14 +1,14 @@
-"""A user's own red agents, made ready to play: classes, objects, and trained policies.
+"""Make users' own red agents ready to play: classes, objects and trained policies.
 
 Who plays where:
 
 - The challenge's red agents play in compiled code and in CybORG.
-- Programs with `begin` and `act` (see `attackers`) and trained policies play in compiled code, also
-  where CybORG is asked for.
-- Those with `get_action` act as csle-cyborg's agents do. They play in CybORG, also where compiled
-  code is asked for. `batches_of` refuses them where only compiled code can play: in a vector env,
+- Programs with `begin` and `act` (see `attackers`) and trained policies play in compiled code, even
+  if CybORG is asked for.
+- Programs with `get_action` act as csle-cyborg's agents do. They play in CybORG, even if compiled
+  code is asked for. If only compiled code can play, `batches_of` refuses them: in a vector env,
   beside a teacher, and with the observation true-state.
-- A family of networks is played by the challenge's red agents alone: see `roster`.
+- Only the challenge's red agents play in a family of networks: see `roster`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 def with_policies(attackers: Attackers, scenario: Scenario) -> Attackers:
-    """Return the attackers, of which the trained ones have their policies loaded.
+    """Return the attackers, with the policies of trained attackers loaded.
 
-    Workers do not read the files of policies. scenario: what the attackers play. Raises
+    Workers do not read the files of policies. scenario: the one that is played. Raises
     AttackerError.
     """
     members = (
@@ -44,9 +44,9 @@ def with_policies(attackers: Attackers, scenario: Scenario) -> Attackers:
 
 
 def found(attacker: Attacker, scenario: Scenario) -> Any:
-    """Return the class, the object or the `PolicyAttacker`. A module that is named is imported.
+    """Return an attacker's class, object or `PolicyAttacker`. Its module is imported if need be.
 
-    scenario: what is played. Raises AttackerError.
+    scenario: the one that is played. Raises AttackerError.
     """
     if attacker.is_path:
         # The policy draws its actions. A policy that always takes the likeliest action may repeat
@@ -91,7 +91,7 @@ def batch_of(red: Any) -> AttackerBatch:
 def batches_of(
     attackers: Iterable[Attacker], scenario: Scenario, why: str = ""
 ) -> dict[str, AttackerBatch]:
-    """Return by name what plays a scenario in compiled code.
+    """Return the batches with which attackers play in compiled code, by the attackers' names.
 
     why: why compiled code has to play, for the message. Raises AttackerError.
     """
@@ -106,7 +106,7 @@ def batches_of(
 def red_policy(name: str, greedy: bool, scenario: Scenario) -> NumpyPolicy:
     """Return the policy of a trained red agent, by its run folder or file.
 
-    scenario: what it plays. Raises AttackerError.
+    scenario: the one that it plays. Raises AttackerError.
     """
     from workflow_rl.agents.policies.distributions import Categorical
     from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
@@ -145,7 +145,7 @@ def red_policy(name: str, greedy: bool, scenario: Scenario) -> NumpyPolicy:
 
 
 def compile_for_users(scenario: Scenario, max_steps: int) -> None:
-    """Compile what plays users' red agents in compiled code, beside one of the challenge's."""
+    """Compile the functions by which users' red agents and one of the challenge's play."""
     import numpy as np
 
     from workflow_rl.cage.red_program import Asleep

@@ -15,7 +15,7 @@ from workflow_rl.workflows.rules import OBEDIENCE, check_obedience
 
 
 class OrderedCage2Arguments(Cage2Arguments):
-    """The arguments of `OrderedCage2`, checked. Making one raises ConfigError."""
+    """The checked arguments of `OrderedCage2`. Raises ConfigError."""
 
     observation: Annotated[str, OneOf(("belief",))] = Field(
         OrderedCage2.observation, description="belief tells which group is due."
@@ -31,16 +31,16 @@ class OrderedCage2Arguments(Cage2Arguments):
     )
     order: str = Field(
         OrderedCage2.order,
-        description="The groups from the first to be fixed to the last, such as 'servers,users'. "
-        "By default each episode draws an order.",
+        description="The groups in the order of fixing, such as 'servers,users'. By default each "
+        "episode draws an order.",
     )
     obedience: Annotated[str, OneOf(OBEDIENCE)] = Field(
         OrderedCage2.obedience,
-        description="How the order is kept. mask: a fix that breaks the order is impossible. "
-        "penalty: the fix costs something.",
+        description="How the agent keeps to the order. mask: a fix that breaks the order is "
+        "impossible. penalty: such a fix costs reward.",
     )
     penalty: NotNegative = Field(
-        OrderedCage2.penalty, description="What a fix that breaks the order costs, in reward."
+        OrderedCage2.penalty, description="The reward that a fix that breaks the order costs."
     )
 
     @model_validator(mode="after")
@@ -50,7 +50,8 @@ class OrderedCage2Arguments(Cage2Arguments):
         except ValueError as error:
             raise ConfigError("workflow", str(error)) from None
         try:
-            _ = rules.workflow.order_named(self.order) if self.order else None
+            if self.order:
+                rules.workflow.order_named(self.order)
         except ValueError as error:
             raise ConfigError("order", str(error)) from None
         try:

@@ -1,6 +1,6 @@
-"""CAGE-2's hosts as targets: which groups need fixing, as Blue believes, and what fixes them.
+"""The rules of a workflow on CAGE-2: Blue's belief tells which groups of hosts need fixing.
 
-This module needs NumPy and `agents` alone, because submissions contain a copy.
+Submissions contain a copy of this module, so it needs only NumPy and `agents`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ UNIT_TYPES = (
 )
 """The five types of units of Jiang et al. (L4DC 2026)."""
 FIXES = tuple(kind for kind, about in BLUE.items() if about.leaves)
-SURE = 1
-"""The place of 0.5 among the belief's thresholds: Red is rather there than not."""
+LIKELY = 1
+"""The index of 0.5 among the belief's thresholds: a probability above 0.5."""
 
 
 class HostRules:
@@ -38,16 +38,12 @@ class HostRules:
     """
 
     def __init__(self, workflow: str, actions: str) -> None:
-        from workflow_rl.cage2.compiled.blue_belief import (
-            N_SHOWN,
-            WORTH_A_DECOY,
-            columns_shown,
-        )
+        from workflow_rl.cage2.compiled.blue_belief import N_SHOWN, WORTH_A_DECOY, columns_shown
 
         self.workflow = parsed(workflow, HOSTS, CONTESTED)
         self.n_own = N_SHOWN
-        # The first of a host's four probabilities is that of a session.
-        columns = columns_shown(len(WORTH_A_DECOY))["of hosts"][:, SURE].tolist()
+        # The first of a host's four probabilities is the probability of a session.
+        columns = columns_shown(len(WORTH_A_DECOY))["of hosts"][:, LIKELY].tolist()
         self._session_bits: dict[str, int] = dict(zip(CONTESTED, columns, strict=True))
         self._bits = [self._bits_of(hosts) for hosts in self.workflow.members]
         choices = ActionSet(actions, untold_facts(Scenario.scenario2())).names
@@ -65,9 +61,9 @@ class HostRules:
         return NOBODY
 
     def needs(self, obs: NDArray[Any]) -> Bools:
-        """Return which groups need fixing, bool [M, G], for beliefs [M, N_SHOWN]."""
+        """Return whether each group needs fixing, bool [M, G], for beliefs [M, N_SHOWN]."""
         return np.stack([(obs[:, bits] > 0).any(axis=1) for bits in self._bits], axis=1)
 
     def fixes(self, obs: NDArray[Any]) -> Numbers:
-        """Return the group that each action fixes, int64 [M, A]: the same in every state."""
+        """Return the group that each action fixes, int64 [M, A]. All M rows are equal."""
         return np.broadcast_to(self._fixes, (len(obs), len(self._fixes)))

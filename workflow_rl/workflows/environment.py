@@ -1,4 +1,4 @@
-"""CAGE-2 whose agent keeps to an order, as the Environment of a run."""
+"""CAGE-2 with an agent that keeps to an order, as the Environment of a run."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from workflow_rl.workflows.rules import MASK, OrderedActor, n_order_bits
 
 @dataclass(frozen=True)
 class OrderedCage2(Cage2):
-    """CAGE-2 with an order in what Blue sees. `arguments.OrderedCage2Arguments` has the arguments,
-    and checks them."""
+    """CAGE-2 with an order in Blue's observations. `arguments.OrderedCage2Arguments` describes and
+    checks the arguments."""
 
     observation: str = "belief"
     actions: str = "by-host"
@@ -35,7 +35,6 @@ class OrderedCage2(Cage2):
 
     @functools.cached_property
     def rules(self) -> HostRules:
-        """How Blue's belief and actions concern the groups."""
         return HostRules(self.workflow, self.actions)
 
     @property
@@ -43,14 +42,14 @@ class OrderedCage2(Cage2):
         return self.rules.workflow.order_named(self.order) if self.order else None
 
     def scored(self) -> Self:
-        """Return the environment that scores an agent: no fix costs anything there."""
+        """Return the environment that scores an agent, in which no fix costs anything."""
         return dataclasses.replace(super().scored(), penalty=0.0)
 
     def spaces(self) -> Spaces:
-        """Return the spaces: the belief, the order's bits and, unless fixes cost, the mask."""
+        """Return the spaces: the belief, the order's bits and, with obedience "mask", the mask."""
         spaces = super().spaces()
         n_bits = n_order_bits(self.rules.workflow, self.obedience)
-        # The order's bits are no entity's.
+        # No entity has the order's bits.
         return spaces._replace(
             obs_dim=spaces.obs_dim + n_bits, masked=self.obedience == MASK, entities=None
         )
@@ -61,6 +60,5 @@ class OrderedCage2(Cage2):
         return super().actor_on_observations(ordered, network)
 
     def _make_envs(self, n_envs: int) -> EnvBatch:
-        """Return `n_envs` envs as Blue's policy sees them."""
         envs = super()._make_envs(n_envs)
         return OrderedEnvs(envs, self.rules, self._order, self.obedience, self.penalty)

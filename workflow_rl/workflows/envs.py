@@ -1,4 +1,4 @@
-"""Gymnasium environments whose agent keeps to an order."""
+"""Gymnasium environments with an agent that keeps to an order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from workflow_rl.workflows.rules import (
 
 @dataclass
 class Milestones:
-    """The rules of an environment of one's own: see `OrderedEnv`."""
+    """The rules of a user's own environment: see `OrderedEnv`."""
 
     workflow: Workflow
     n_own: int
@@ -43,7 +43,7 @@ class Milestones:
     fixes_of_one: Callable[[NDArray[Any]], Any]
 
     def needs(self, obs: NDArray[Any]) -> Bools:
-        """Return which milestones are still to be reached, bool [M, G]."""
+        """Return whether the agent still has to reach each milestone, bool [M, G]."""
         return np.array([self.needs_of_one(row) for row in obs], np.bool_)
 
     def fixes(self, obs: NDArray[Any]) -> Numbers:
@@ -52,7 +52,7 @@ class Milestones:
 
 
 def _workflow_of(names: tuple[str, ...]) -> Workflow:
-    """Return milestones as groups. Raises ValueError for names that fit no order."""
+    """Return milestones as groups. Raises ValueError for names that no order can have."""
     if not 2 <= len(names) <= MOST_GROUPS or len(set(names)) < len(names):
         raise ValueError(f"milestones={names}: 2 to {MOST_GROUPS} different ones are needed")
     for name in names:
@@ -62,23 +62,24 @@ def _workflow_of(names: tuple[str, ...]) -> Workflow:
 
 
 class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
-    """An environment whose agent reaches milestones in the order that it is given.
+    """An environment with an agent that reaches milestones in a given order.
 
     An observation is flat, and ends with the order's bits. With obedience "penalty", a bit for each
-    milestone follows, of which only that of the next milestone is 1. With obedience "mask",
-    `info["action_mask"]` forbids what would reach another milestone than the next one, and what the
-    environment's own mask forbids. If the two leave no action, the order cannot be kept:
-    ObservationError.
+    milestone follows; only the bit of the next milestone is 1. With obedience "mask",
+    `info["action_mask"]` forbids actions that would reach a milestone too early, and the actions
+    that the environment's own mask forbids. `step` and `reset` raise ObservationError if no action
+    is left.
 
     Args:
         env: the environment. Its actions are Discrete.
-        milestones: their names.
-        needs: which milestones are still to be reached, G booleans, as a flat observation [D]
-            tells.
-        fixes: which milestone each action would reach now, A numbers from 0; -1 for none.
-        order: names such as "a,b,c". "": the seed of each episode draws an order.
+        milestones: the names of the G milestones.
+        needs: returns, for a flat observation [D], G booleans: whether the agent still has to reach
+            each milestone.
+        fixes: returns, for a flat observation [D], for each of the A actions the index of the
+            milestone that the action would reach now, or -1.
+        order: names such as "a,b,c". If it is "", the seed of each episode draws an order.
         obedience: "mask", or "penalty" for the agent's free choice.
-        penalty: what it costs to reach another milestone than the next one, with "penalty".
+        penalty: the reward that a milestone costs if the agent reaches it too early.
 
     Raises:
         ValueError: an argument is wrong.
@@ -101,24 +102,23 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         workflow = _workflow_of(tuple(milestones))
         self.obedience = obedience
         self.penalty = penalty
-        seen = without_mask(env.observation_space)
-        if without_privileged(seen) is not seen:
+        shown = without_mask(env.observation_space)
+        if without_privileged(shown) is not shown:
             raise ValueError(f"the observations have {PRIVILEGED}: leave it out")
-        self._flatten = flattener(seen)
+        self._flatten = flattener(shown)
         self._read_mask = mask_reader(env.action_space)
-        flat = flat_space(seen)
+        flat = flat_space(shown)
         self.rules = Milestones(workflow, flat.low.size, needs, fixes)
         self.set_order(order)
         n_bits = n_order_bits(workflow, obedience)
-        low, high = np.zeros(n_bits), np.ones(n_bits)
         self.observation_space = spaces.Box(
-            np.append(flat.low, low).astype(flat.dtype),
-            np.append(flat.high, high).astype(flat.dtype),
+            np.append(flat.low, np.zeros(n_bits)).astype(flat.dtype),
+            np.append(flat.high, np.ones(n_bits)).astype(flat.dtype),
             dtype=flat.dtype.type,
         )
 
     def set_order(self, order: str) -> None:
-        """Set the order of the coming episodes, as in the constructor. Raises ValueError."""
+        """Set the order of the next episodes, as in the constructor. Raises ValueError."""
         self._order = self.rules.workflow.order_named(order) if order else None
 
     def reset(
@@ -144,10 +144,10 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         self._obs = self._flatten(obs)[None]
         row = ordered_obs(self.rules, self._obs, self._ranks, self.obedience)[0]
         size = self.observation_space.shape[0]  # type: ignore[index]
+        mask = mask_in(obs, info)
         if self.obedience == MASK:
             possible = row[size:] > 0
-            mask = mask_in(obs, info)
-            # Nobody acts after the end: then the environment's mask may forbid every action.
+            # After the end, the environment's mask may forbid every action, since nobody acts.
             if mask is not None and not ended:
                 possible &= self._read_mask(mask)
                 if not possible.any():
@@ -156,6 +156,6 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
                         f"allow another one, or choose obedience {PENALTY}"
                     )
             info = {**info, ACTION_MASK: possible.astype(np.int8)}
-        elif (mask := mask_in(obs, info)) is not None:
+        elif mask is not None:
             info = {**info, ACTION_MASK: mask}
         return row[:size], info

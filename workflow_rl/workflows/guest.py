@@ -1,4 +1,4 @@
-"""CAGE-2 with orders as a guest: what it brings."""
+"""CAGE-2 with orders as a guest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class OrderedCage2Guest(Cage2Guest):
-    """CAGE Challenge 2 with an agent that is given the order in which to fix groups of hosts."""
+    """CAGE Challenge 2 with an agent that fixes groups of hosts in a given order."""
 
     env_id = ENV_ID
     title = "CAGE-2 workflows"
@@ -38,7 +38,7 @@ class OrderedCage2Guest(Cage2Guest):
         return OrderedCage2(**dict(args))
 
     def known_returns(self, args: Mapping[str, Any]) -> Mapping[str, float]:
-        # With a penalty, returns contain the price of fixes: no other agent's returns compare.
+        # With a penalty, returns contain the price of fixes, and cannot be compared.
         is_priced = args["obedience"] == "penalty" and args["penalty"]
         return NOTHING if is_priced else super().known_returns(args)
 
@@ -49,7 +49,7 @@ class OrderedCage2Guest(Cage2Guest):
             )
 
     def parity(self) -> None:
-        return None  # The simulators are CAGE-2's.
+        return None  # The command compares CAGE-2's simulators already.
 
     def findings(self) -> tuple[()]:
         return ()

@@ -1,7 +1,7 @@
-"""What a workflow is: groups of targets, and the orders in which they may be fixed.
+"""Workflows: groups of targets, and the orders in which the groups may be fixed.
 
-An order is a tuple of all groups' numbers: the first is fixed first. This module needs NumPy alone,
-because submissions contain a copy.
+An order is a tuple of all groups' numbers: the first group is fixed first. Submissions contain a
+copy of this module, so it needs only NumPy.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ Numbers: TypeAlias = NDArray[np.int64]
 
 MOST_GROUPS = 32
 MOST_LISTED_ORDERS = 5040
-"""The orders of seven groups. Of more, some are drawn."""
+"""The number of orders of seven groups. If there are more orders, some of them are drawn."""
 NOBODY = -1
-"""In the place of a group's number: no group."""
+"""Stands for no group where a group's number is expected."""
 
 
 @dataclass(frozen=True)
 class Workflow:
-    """Groups, and what is required of their order.
+    """Groups of targets, with constraints on the order of the groups.
 
-    groups: their names. members: the targets of each group that can be fixed. before: pairs of
-    groups' numbers, of which the first comes before the second in every order. A group without
-    members never needs fixing: it has no say in an order.
+    groups: the names of the groups. members: for each group, its targets that can be fixed. before:
+    pairs of groups' numbers; the first group comes before the second in every order. A group
+    without members never needs fixing, so its place in an order has no effect.
     """
 
     groups: tuple[str, ...]
@@ -41,7 +41,7 @@ class Workflow:
 
     @property
     def contested(self) -> list[int]:
-        """The groups that may need fixing."""
+        """The numbers of the groups that may need fixing."""
         return [group for group, members in enumerate(self.members) if members]
 
     def name_of(self, order: Order) -> str:
@@ -50,8 +50,8 @@ class Workflow:
         return ",".join(self.groups[group] for group in order if self.members[group])
 
     def order_named(self, text: str) -> Order:
-        """Return the order of names such as "servers,users". A group that never needs fixing may be
-        left out. Raises ValueError."""
+        """Return the order of a text such as "servers,users". The text may leave out groups that
+        never need fixing. Raises ValueError."""
         names = [name.strip() for name in text.split(",")]
         order = tuple(self._number(name) for name in names)
         missing = [self.groups[group] for group in self.contested if group not in order]
@@ -59,7 +59,8 @@ class Workflow:
             needed = ", ".join(self.groups[group] for group in self.contested)
             raise ValueError(f"{text!r} has to name each of {needed} once")
         for first, second in self.implied:
-            if {first, second} <= set(order) and order.index(first) > order.index(second):
+            both_named = first in order and second in order
+            if both_named and order.index(first) > order.index(second):
                 raise ValueError(
                     f"{text!r} breaks the constraint {self.groups[first]} < {self.groups[second]}"
                 )
@@ -72,7 +73,7 @@ class Workflow:
 
     @functools.cached_property
     def implied(self) -> frozenset[tuple[int, int]]:
-        """The pairs of `before`, and all pairs that follow from them."""
+        """The pairs of `before`, and all pairs that these pairs imply."""
         pairs = set(self.before)
         # With `middle` in the outermost loop, one pass finds all pairs (Warshall, 1962).
         for middle, first, second in itertools.product(range(len(self.groups)), repeat=3):
@@ -81,7 +82,7 @@ class Workflow:
         return frozenset(pairs)
 
     def _whole(self, contested: Sequence[int]) -> Order:
-        """Return the order with all other groups at its end, so that equal orders are equal."""
+        """Return the order with all other groups at its end: they must not make orders differ."""
         others = [group for group, members in enumerate(self.members) if not members]
         return (*contested, *others)
 
@@ -127,8 +128,8 @@ def parsed(text: str, targets: Collection[str], fixable: Collection[str]) -> Wor
     """Return the workflow that a text describes. Raises ValueError.
 
     A line is "group: target target ..." or a constraint, "group < group". Lines end with a line
-    break or a semicolon; what follows # is a comment. targets: all names. fixable: the targets
-    that can be fixed; the others are left out.
+    break or a semicolon. A comment begins with #. targets: all allowed names of targets. fixable:
+    the targets that can be fixed; only these become members.
     """
     targets_of_groups, constraints = _groups_and_constraints(text)
     groups = tuple(targets_of_groups)
@@ -171,7 +172,7 @@ def _groups_and_constraints(text: str) -> tuple[dict[str, tuple[str, ...]], list
 
 
 def _require_targets(named: Sequence[str], targets: Collection[str]) -> None:
-    """Raise ValueError unless the named targets are different ones of `targets`."""
+    """Raise ValueError if a name is not in `targets`, or is there twice."""
     for target in named:
         if target not in targets:
             raise ValueError(f"{target!r} is none of {', '.join(targets)}")
@@ -180,12 +181,12 @@ def _require_targets(named: Sequence[str], targets: Collection[str]) -> None:
 
 
 def ranks_of(orders: Sequence[Order]) -> Numbers:
-    """Return the place of every group in each order, int64 [M, G]: 0 is fixed first."""
+    """Return the rank of every group in each order, int64 [M, G]: rank 0 is fixed first."""
     return np.argsort(np.array(orders, np.int64), axis=1)
 
 
 def precedence(ranks: Numbers) -> NDArray[np.uint8]:
-    """Return for each pair of groups whether the first comes first, uint8 [M, G (G - 1) / 2].
+    """Return, for each pair of groups, 1 if the first comes first, uint8 [M, G (G - 1) / 2].
 
     The number of bits in which two orders differ is their Kendall distance.
     """
@@ -194,7 +195,7 @@ def precedence(ranks: Numbers) -> NDArray[np.uint8]:
 
 
 def due(needs: Bools, ranks: Numbers) -> Numbers:
-    """Return the first group in each order that needs fixing, int64 [M]; NOBODY if none does.
+    """Return the first group in each order that needs fixing, int64 [M], or NOBODY.
 
     needs: bool [M, G]. ranks: [M, G].
     """
@@ -203,7 +204,7 @@ def due(needs: Bools, ranks: Numbers) -> Numbers:
 
 
 def allowed(fixes: Numbers, due_groups: Numbers) -> Bools:
-    """Return which actions keep to the order, bool [M, A].
+    """Return whether each action keeps to the order, bool [M, A].
 
     fixes: the group that each action fixes, int64 [M, A], or NOBODY. An action that fixes nothing
     keeps to every order. While no group needs fixing, no action breaks the order.

@@ -1,4 +1,4 @@
-"""Many environments at once whose agent keeps to an order."""
+"""Batches of environments with an agent that keeps to an order."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from workflow_rl.workflows.rules import WorkflowRules, fixes_made, order_of_epis
 
 
 class OrderedEnvs:
-    """Envs with ordered observations: see `rules`. An EnvBatch.
+    """An EnvBatch with ordered observations: see `rules`.
 
-    order: None: each episode's seed draws one. penalty: what a fix that breaks the order costs.
+    order: if it is None, each episode's seed draws an order. penalty: the reward that a fix that
+    breaks the order costs.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class OrderedEnvs:
         return transitions._replace(obs=self._shown(envs, transitions.obs))
 
     def _shown(self, envs: Sequence[int], obs: Obs) -> Obs:
-        if self._penalty:  # The next step compares its fixes with what these observations need.
+        if self._penalty:  # `step` needs the observations before its actions.
             if not self._obs.size:
                 self._obs = np.zeros((self.n_envs, obs.shape[1]), obs.dtype)
             self._obs[envs] = obs

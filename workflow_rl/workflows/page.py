@@ -1,4 +1,4 @@
-"""The page of `search-workflow`: orders from best to worst."""
+"""The page of `search-workflow` lists orders from best to worst."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEADINGS = ("order, first to fix first", "total", "in order, when several groups
 
 
 def workflow_page(name: str, ranking: Ranking) -> str:
-    """Return the page as HTML. name: of what was scored."""
+    """Return the page as HTML. name: the title, which says what was scored."""
     about = (
         f"{len(ranking.orders)} orders, {ranking.totals.shape[2]} episodes of each, "
         f"agents: {len(ranking.totals)}. Intervals are of 95%."

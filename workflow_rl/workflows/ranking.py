@@ -1,4 +1,4 @@
-"""Orders from best to worst: what each comes to, and whether the order matters."""
+"""Rank orders by their totals, and tell whether the order matters."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from workflow_rl.evaluation.intervals import FloatArray, Mean, over_agents
 from workflow_rl.workflows.order import Order, Workflow
 
 LEAST_EPISODES = 6
-"""Every second of them judges: the chance of fewer than three episodes cannot be told."""
+"""Every second episode judges the best order. Fewer than three of these give no interval."""
 
 
 class Ranking(NamedTuple):
-    """What A agents came to in E episodes of each of O orders.
+    """The results of A agents in E episodes of each of O orders.
 
-    totals: float64 [A, O, E]. n_decided: int64 [A, O], the fixes that were made while several
-    groups needed fixing, so that the order decided. n_kept: int64 [A, O], those of them that fixed
-    the group that was due.
+    totals: float64 [A, O, E], total rewards. n_decided: int64 [A, O], the number of fixes while
+    several groups needed fixing, so that the order decided. n_kept: int64 [A, O], how many of these
+    fixes were of the group that was due.
     """
 
     workflow: Workflow
@@ -30,7 +30,7 @@ class Ranking(NamedTuple):
 
     @property
     def ranked(self) -> list[int]:
-        """The places of the orders in `orders`, best first."""
+        """The indices of the orders in `orders`, best first."""
         return _ranked(self.totals)
 
     def name_of(self, place: int) -> str:
@@ -40,7 +40,7 @@ class Ranking(NamedTuple):
         return over_agents(self.totals[:, place])
 
     def kept_of(self, place: int) -> Mean:
-        """Return the share of the fixes that kept to an order, where the order decided."""
+        """Return the share of fixes that kept to an order, among fixes that the order decided."""
         return _share(self.n_kept[:, place], self.n_decided[:, place])
 
     @property
@@ -49,20 +49,18 @@ class Ranking(NamedTuple):
 
     @property
     def kept_of_all(self) -> Mean:
-        """The share of the fixes that kept to the order, of all orders together."""
+        """The share of fixes that kept to their orders, over all orders."""
         return _share(self.n_kept.sum(axis=1), self.n_decided.sum(axis=1))
 
     @property
     def best(self) -> int:
-        """The place of the best order in every second episode: the other episodes score it.
-
-        In the episodes that choose it, the best of many orders is partly lucky.
-        """
+        """The index of the best order in every second episode. The other episodes score this order,
+        because the best of many orders is partly lucky in the episodes that choose it."""
         return _ranked(self.totals[:, :, ::2])[0]
 
     @property
     def worst(self) -> int:
-        """The place of the worst order in the episodes that choose the best."""
+        """The index of the worst order in the episodes that choose the best."""
         return _ranked(self.totals[:, :, ::2])[-1]
 
     @property
@@ -78,15 +76,15 @@ class Ranking(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Whether the order matters, in two sentences. Where it does not, the first of them says
-        that it does in at most 5% of all cases."""
+        """Two sentences that tell whether the order matters. If it does not matter, the chance of a
+        verdict that it does is at most 5%."""
         if self.totals.shape[2] < LEAST_EPISODES:
             return f"So few episodes do not tell whether the order matters: give {LEAST_EPISODES}."
-        said = "These episodes do not show that the order matters."
+        claim = "These episodes do not show that the order matters."
         if self.lead.mean > self.lead.interval_95:
-            said = "The order matters."
+            claim = "The order matters."
         return (
-            f"{said} In the episodes that did not choose them, the best order leads the worst by "
+            f"{claim} In the episodes that did not choose them, the best order leads the worst by "
             f"{self.lead}."
         )
 
@@ -113,11 +111,11 @@ class Ranking(NamedTuple):
 
 
 def _ranked(totals: FloatArray) -> list[int]:
-    """Return the places of orders, best first. totals: [A, O, E]."""
+    """Return the indices of orders, best first. totals: [A, O, E]."""
     return np.argsort(-totals.mean(axis=(0, 2)), kind="stable").tolist()
 
 
 def _share(part: NDArray[np.int64], whole: NDArray[np.int64]) -> Mean:
-    """Return the mean of the agents' shares; NaN if an agent has none. part, whole: [A]."""
+    """Return the mean of the agents' shares. part, whole: [A]. NaN if a whole is 0."""
     shares = np.where(whole > 0, part / np.maximum(whole, 1), np.nan)
     return over_agents(shares[:, None])

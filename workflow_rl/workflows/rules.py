@@ -1,9 +1,9 @@
-"""What an agent sees of its order, and an actor that keeps to an order.
+"""Observations that show an order, and an actor that keeps to an order.
 
 An ordered observation begins with the environment's own D numbers and the order's P bits of
-precedence. Where a mask keeps the order, the mask of the A actions follows, and otherwise a bit for
-each of the G groups, which is set for the group that is due: [D + P + A] or [D + P + G]. This
-module needs NumPy and `agents` alone, because submissions contain a copy.
+precedence. With obedience "mask", the mask of the A actions follows: [D + P + A]. With obedience
+"penalty", a bit for each of the G groups follows: [D + P + G]. Only the bit of the group that is
+due is 1. Submissions contain a copy of this module, so it needs only NumPy and `agents`.
 """
 
 from __future__ import annotations
@@ -31,32 +31,30 @@ from workflow_rl.workflows.order import (
 MASK = "mask"
 PENALTY = "penalty"
 OBEDIENCE = (MASK, PENALTY)
-"""How an order is kept: fixes that break it are impossible, or cost something."""
+"""How an agent keeps to its order: fixes that break the order are impossible, or cost reward."""
 ORDER_STREAM = 2
-"""Keeps the draws of orders apart from other uses of an episode's seed."""
+"""Separates the draws of orders from all other draws with an episode's seed."""
 
 
 class WorkflowRules(Protocol):
-    """How an environment's observations and actions concern the groups of a workflow.
-
-    n_own: the size of the environment's own observations, D.
-    """
+    """The meaning of observations and actions for the groups of a workflow. n_own: D, the size of
+    the environment's own observations."""
 
     workflow: Workflow
     n_own: int
 
     def needs(self, obs: NDArray[Any]) -> Bools:
-        """Return which groups need fixing, bool [M, G], as observations [M, D] tell."""
+        """Return whether each group needs fixing, bool [M, G], for observations [M, D]."""
 
     def fixes(self, obs: NDArray[Any]) -> Numbers:
-        """Return which group each action would fix now, int64 [M, A], or NOBODY."""
+        """Return the group that each action would fix now, or NOBODY, int64 [M, A]."""
 
 
 class Fixes(NamedTuple):
-    """What M actions fixed, bool [M].
+    """The effect of M actions on an order, bool [M].
 
-    broken: whether the action fixed another group than the one that was due. decided: whether it
-    fixed a group while several groups needed fixing, so that the order decided which.
+    broken: whether the action fixed a group that was not due. decided: whether the action fixed a
+    group while several groups needed fixing, so that the order decided.
     """
 
     broken: Bools
@@ -66,8 +64,8 @@ class Fixes(NamedTuple):
 def fixes_made(
     rules: WorkflowRules, obs: NDArray[Any], ranks: Numbers, actions: Actions | Numbers
 ) -> Fixes:
-    """Return what actions [M] after observations [M, D] fixed. ranks: of the orders, [M, G]; [1, G]
-    if all have the same order."""
+    """Return the effect of actions [M] after observations [M, D]. ranks: the orders' ranks [M, G],
+    or [1, G] if all have one order."""
     fixed = rules.fixes(obs)[np.arange(len(obs)), actions]
     needs = rules.needs(obs)
     due_groups = due(needs, ranks)
@@ -81,7 +79,7 @@ def fixes_made(
 def ordered_obs(
     rules: WorkflowRules, obs: NDArray[Any], ranks: Numbers, obedience: str
 ) -> NDArray[Any]:
-    """Return ordered observations for observations [M, D] and orders, as ranks [M, G]."""
+    """Return ordered observations for observations [M, D] and the orders' ranks [M, G]."""
     parts = [obs, order_bits(rules, obs, ranks, obedience)]
     if obedience == MASK:
         parts.append(allowed(rules.fixes(obs), due(rules.needs(obs), ranks)))
@@ -89,10 +87,7 @@ def ordered_obs(
 
 
 def order_bits(rules: WorkflowRules, obs: NDArray[Any], ranks: Numbers, obedience: str) -> Bools:
-    """Return what the policy sees of orders, bool [M, B].
-
-    These are the bits of precedence, and, where no mask keeps the order, which group is due.
-    """
+    """Return the bits about orders in ordered observations, bool [M, B], without the mask."""
     bits = precedence(ranks) > 0
     if obedience == MASK:
         return bits
@@ -103,11 +98,12 @@ def order_bits(rules: WorkflowRules, obs: NDArray[Any], ranks: Numbers, obedienc
 def n_order_bits(workflow: Workflow, obedience: str) -> int:
     """Return the number of bits B of `order_bits`."""
     n_groups = len(workflow.groups)
-    return n_groups * (n_groups - 1) // 2 + (0 if obedience == MASK else n_groups)
+    n_precedence_bits = n_groups * (n_groups - 1) // 2
+    return n_precedence_bits if obedience == MASK else n_precedence_bits + n_groups
 
 
 def order_of_episode(workflow: Workflow, order: Order | None, seed: int) -> Order:
-    """Return the order, or, for None, the one that an episode's seed draws."""
+    """Return the order. If it is None, return an order that the episode's seed draws."""
     if order is not None:
         return order
     sequence = np.random.SeedSequence(seed, spawn_key=(ORDER_STREAM,))
@@ -115,9 +111,9 @@ def order_of_episode(workflow: Workflow, order: Order | None, seed: int) -> Orde
 
 
 class OrderedActor:
-    """An actor of ordered observations that plays on the environment's own.
+    """Wraps an actor of ordered observations, so that it plays on the environment's observations.
 
-    order: the order of all episodes. None: each episode's seed draws one. `ask` changes it.
+    order: the order of all episodes. If it is None, each episode's seed draws an order.
     """
 
     def __init__(
@@ -137,7 +133,6 @@ class OrderedActor:
         self._ranks.clear()
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
-        """Begin an episode: see Actor."""
         self.actor.reset(seed, env, n_acted)
         self._ranks[env] = self._drawn(seed)
 
@@ -153,7 +148,7 @@ class OrderedActor:
 
 
 def check_obedience(obedience: str, penalty: float) -> None:
-    """Raise ValueError for what is no way of keeping an order."""
+    """Raise ValueError for an unknown obedience, or a penalty without obedience "penalty"."""
     if obedience not in OBEDIENCE:
         raise ValueError(f"obedience={obedience!r}: choose {' or '.join(OBEDIENCE)}")
     if penalty and obedience != PENALTY:

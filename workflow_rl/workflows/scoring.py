@@ -1,8 +1,8 @@
-"""How well an agent plays an order: on the same episodes for all orders, which serve nothing else.
+"""Score an agent that plays an order. All orders have the same episodes, used for nothing else.
 
-An episode's total on CAGE-2 is what it adds to the nine cells of the challenge: the first 30, 50
-and 100 steps of a game against each of the three red agents. Of agents that were trained against
-one red agent, and elsewhere, it is the return.
+On CAGE-2, an episode's total is its part of the challenge's nine cells: the first 30, 50 and 100
+steps of a game against each of the three red agents. For agents that were trained against one red
+agent, and in all other environments, the total is the return.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ MOST_EPISODES = 1_000_000
 
 
 class OrderEpisodes(NamedTuple):
-    """Of E episodes of an order: their totals, float64 [E]; the fixes that were made while several
-    groups needed fixing, so that the order decided; and those of them that kept to the order."""
+    """The results of E episodes of an order. totals: float64 [E]. n_decided: the number of fixes
+    while several groups needed fixing. n_kept: how many of these fixes kept to the order."""
 
     totals: FloatArray
     n_decided: int
@@ -54,7 +54,7 @@ def rules_of(environment: Environment) -> WorkflowRules:
 
 
 def _ordered_env(env: Env) -> OrderedEnv | None:
-    """Return the OrderedEnv among an environment and those that it wraps."""
+    """Return the OrderedEnv among an environment and the environments inside it, or None."""
     while not isinstance(env, OrderedEnv) and env is not env.unwrapped:
         env = env.env  # type: ignore[attr-defined]
     return env if isinstance(env, OrderedEnv) else None
@@ -62,9 +62,9 @@ def _ordered_env(env: Env) -> OrderedEnv | None:
 
 @dataclasses.dataclass(frozen=True)
 class WithOrder(GymnasiumEnvironment):
-    """An environment that keeps to an order, and where no fix costs anything.
+    """An environment with an order, in which no fix costs anything.
 
-    The order is set in each env, since the factory may know neither orders nor costs.
+    `make_env` sets the order in each env, because the user's function may not take an order.
     """
 
     order: str = ""
@@ -79,9 +79,9 @@ class WithOrder(GymnasiumEnvironment):
 
 
 def _with_order(environment: Environment, order: str) -> Environment:
-    """Return the environment with an order, where no fix costs anything: scores are true rewards.
+    """Return the environment with an order, in which no fix costs anything: totals have no costs.
 
-    environment: one that has `rules_of`.
+    environment: an environment for which `rules_of` raises no error.
     """
     if isinstance(environment, OrderedCage2):
         return dataclasses.replace(environment.scored(), order=order)
@@ -98,21 +98,21 @@ def play_order(
     episodes: int,
     seed: int = 0,
 ) -> OrderEpisodes:
-    """Play episodes in an order, and return what they came to.
+    """Play episodes in an order, and return their results.
 
     Args:
-        actor: acts in the environment.
-        environment: what the actor was trained on.
-        rules: of the environment.
-        order: of all episodes.
-        episodes: how many, a million at most.
-        seed: the same seed gives the same chances, whatever the order.
+        environment: the environment in which the actor was trained.
+        rules: the environment's rules, see `rules_of`.
+        order: the order of all episodes.
+        episodes: their number, a million at most.
+        seed: for each seed, all orders have the same random events.
     """
     assert episodes <= MOST_EPISODES
     environment = _with_order(environment, rules.workflow.name_of(order))
     ranks = ranks_of([order])
     totals = np.zeros(episodes)
-    n_decided = n_kept = 0
+    n_decided = 0
+    n_kept = 0
     for number, game in enumerate(_games(actor, environment, episodes, seed)):
         totals[number % episodes] += _total(game, environment)
         fixes = fixes_made(rules, game.obs[:, : rules.n_own], ranks, game.action)
@@ -124,7 +124,7 @@ def play_order(
 def _games(
     actor: Actor, environment: Environment, episodes: int, seed: int
 ) -> Iterator[Trajectory]:
-    """Yield the games of all episodes: an episode has a game against each variant."""
+    """Yield the games of all episodes. Each episode has one game against each variant."""
     variants: Sequence[str] = environment.variants or ("",)
     if _is_scored_in_cells(environment):
         variants = RED_AGENTS
@@ -138,15 +138,15 @@ def _games(
 
 
 def _is_scored_in_cells(environment: Environment) -> TypeGuard[OrderedCage2]:
-    """Return whether agents of an environment are for all red agents of CAGE-2."""
+    """Return whether the environment is CAGE-2 with several red agents."""
     return isinstance(environment, OrderedCage2) and len(environment.variants) > 1
 
 
 def _total(game: Trajectory, environment: Environment) -> float:
-    """Return what a game adds to its episode's total."""
+    """Return the part of the episode's total that a game adds."""
     if not _is_scored_in_cells(environment) or environment.max_steps != max(HORIZONS):
         return game.episode_return
-    n_opening = len(environment.opening)  # Steps of a game that are over when the actor begins.
+    n_opening = len(environment.opening)  # Steps of a game before the actor's first step.
     if n_opening >= min(HORIZONS):
         return game.episode_return
     returns = [game.reward[: horizon - n_opening].sum() for horizon in HORIZONS]

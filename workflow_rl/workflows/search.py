@@ -1,4 +1,4 @@
-"""Trained agents that take an order, and the search for the order in which they do best."""
+"""Search for the order in which trained agents have the best totals."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from workflow_rl.workflows.scoring import play_order, rules_of
 
 ORDERS = "orders"
 OF_THE_ORDER = frozenset({"workflow", "order", "obedience", "penalty"})
-"""Arguments that do not change the task. Workflows are compared as they are read."""
+"""Arguments that do not change the task. `load` compares workflows after reading them."""
 
 
 @dataclass(frozen=True)
 class OrderedAgents:
-    """Agents of one task and workflow. environment: of the first of them."""
+    """Agents of one task and one workflow. environment: the environment of the first agent."""
 
     names: list[str]
     actors: list[Actor]
@@ -37,7 +37,7 @@ class OrderedAgents:
     def load(cls, runs: Sequence[Path]) -> OrderedAgents:
         """Load agents of run folders, checkpoints or policy files.
 
-        Raises UserError, and ConfigError if their environments differ or take no
+        Raises UserError for a wrong file. Raises ConfigError if the environments differ or take no
         order, or if a run is given twice.
         """
         if len({run.resolve() for run in runs}) < len(runs):
@@ -57,8 +57,8 @@ class OrderedAgents:
     def orders(self, n_orders: int | None, seed: int) -> list[Order]:
         """Return all orders, or up to `n_orders` random ones.
 
-        Raises ConfigError if there is one order only, or if there are too many to score
-        them all.
+        Raises ConfigError if there is only one order, or if `n_orders` is None and there are too
+        many orders.
         """
         workflow: Workflow = self.rules.workflow
         if n_orders is not None:
@@ -80,10 +80,11 @@ class OrderedAgents:
     def ranking(
         self, orders: list[Order], episodes: int, seed: int = 0, quiet: bool = True
     ) -> Ranking:
-        """Play orders, each in the same episodes."""
+        """Play all orders in the same episodes, and rank them."""
         shape = len(self.actors), len(orders)
         totals = np.zeros((*shape, episodes))
-        n_decided, n_kept = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        n_decided = np.zeros(shape, np.int64)
+        n_kept = np.zeros(shape, np.int64)
         for agent, place in tqdm(list(np.ndindex(shape)), unit="order", disable=quiet or None):
             played = play_order(
                 self.actors[agent], self.environment, self.rules, orders[place], episodes, seed
@@ -95,9 +96,9 @@ class OrderedAgents:
 
 
 def _require_same_task(environment: Environment, first: Environment, name: str) -> None:
-    """Raise ConfigError if two environments differ in more than in their orders.
+    """Raise ConfigError if two environments differ in more than their orders.
 
-    name: of the run whose environment is `environment`. first: the environment of the first run.
+    name: the run of `environment`. first: the environment of the first run.
     """
     if environment.env_id != first.env_id:
         raise ConfigError(
@@ -105,7 +106,7 @@ def _require_same_task(environment: Environment, first: Environment, name: str) 
         )
     skipped = OF_THE_ORDER
     if isinstance(environment, OrderedCage2):
-        skipped |= {"simulator"}  # Scores are of one simulator, whichever a run was trained on.
+        skipped |= {"simulator"}  # The compiled simulator scores every run.
     for argument in {**first.args, **environment.args}:
         given = environment.args.get(argument, "the default")
         wanted = first.args.get(argument, "the default")

@@ -1,6 +1,6 @@
-"""Blue as it plays: an agent that acts on records of what Blue is shown.
+"""Blue agents that act on records of Blue's observations: see `records`.
 
-Compiled code and CybORG fill the same records. Workers import this module: it imports no torch.
+Workers import this module, so it imports no torch.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ MOST_PROBABILITIES = 5
 
 @dataclass(frozen=True)
 class Decision:
-    """How a policy decided.
+    """How a policy chose an action.
 
-    probabilities: those of the likeliest actions, at most MOST_PROBABILITIES, and of the chosen
-    one. value: the return that the critic expects, see `critic_of`; None if there is no critic.
-    is_opening: the action belongs to a fixed opening.
+    probabilities: names and probabilities of the MOST_PROBABILITIES likeliest actions and of the
+    chosen action. value: the return that the critic expects, or None if there is no critic.
+    is_opening: whether the action belongs to a fixed opening.
     """
 
     probabilities: tuple[tuple[str, float], ...]
@@ -61,19 +61,19 @@ class Blue:
     policy_version = 0
 
     def __init__(self, name: str, choice: str) -> None:
-        self.name, self.choice = name, choice
+        self.name = name
+        self.choice = choice
 
     @property
     def played(self) -> Scenario | ScenarioFamily:
-        """What the agent plays."""
         return self.network
 
     def into(self, network: Scenario) -> Blue:
-        """Return the agent in another network. Raise ConfigError if it does not fit."""
+        """Return the agent for another network. Raise ConfigError if the agent does not fit."""
         raise NotImplementedError
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
-        """Begin an episode in env number `env`. The agent's random choices follow from the seed."""
+        """Begin an episode in env number `env`. The seed determines the agent's random choices."""
         raise NotImplementedError
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
@@ -81,15 +81,15 @@ class Blue:
         raise NotImplementedError
 
     def make_envs(self, environment: Cage2) -> EnvBatchFactory:
-        """Return what makes the envs of `environment`, with what the agent acts on."""
+        """Return a factory of the environment's envs. The envs show what the agent acts on."""
         from workflow_rl.cage2.env.viewed_envs import record_envs
 
         return functools.partial(record_envs, environment)
 
     def watch(self) -> None:
-        """Remember from now on how an action is chosen, for `decision`. One env plays."""
+        """From now on, keep each `decision`. Only one env may play."""
 
     @property
     def decision(self) -> Decision | None:
-        """How the last action was chosen; None for an agent that is scripted."""
+        """How the last action was chosen, or None for a scripted agent."""
         return None

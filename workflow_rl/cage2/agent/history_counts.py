@@ -1,7 +1,7 @@
-"""What Blue has seen and done on each host in an episode, whoever attacks.
+"""Count what Blue has seen and done on each host in an episode.
 
-Unlike the belief, it supposes nothing about Red's program. This module needs NumPy alone, because
-submissions contain a copy.
+Unlike the belief, these counts assume nothing about Red's program. Submissions contain a copy of
+this module, so it needs only NumPy.
 """
 
 from __future__ import annotations
@@ -15,73 +15,77 @@ from workflow_rl.cage2.agent.network_facts import BlueDecoys, Indices, NetworkFa
 from workflow_rl.cage2.compiled import tables
 
 AGES = (1, 2, 4, 10)
-"""An event is shown by whether it was at most so many steps ago, and whether it ever was."""
+"""An event has one bit for each age: whether it happened at most so many steps ago. A last bit
+tells whether it ever happened."""
 NEVER = 1000
 SCANNED, EXPLOITED, RESTORED, REMOVED, FOUND_NO_ROOT = range(5)
 N_EVENTS = 5
 COUNTED = (EXPLOITED, RESTORED)
 COUNTS = (1, 3, 10)
-"""A count is shown by whether it is at least as large as each of these."""
+"""A count has one bit for each of these numbers: whether the count is at least as large."""
 STEPS = (1, 2, 3, 4, 6, 10, 20, 40)
-"""The time is shown by whether at least so many steps are over."""
+"""The time has one bit for each of these numbers: whether at least so many steps are over."""
+_ALL_DECOYS = (1 << tables.N_DECOYS) - 1
+"""The mask of all decoys."""
 
 _SHAPES = {
-    # Events on the host; exploits on the hosts that lead there, and in the subnet.
+    # Rows: events on the host, exploits on hosts that lead to the host, exploits in its subnet.
     "ages": (N_EVENTS + 2, len(AGES) + 1),
-    # Exploits, restores and quiet steps; decoys that would have an effect, that are in place, and
-    # that were so at the last activity.
+    # Rows: exploits, restores, quiet steps, decoys that would have an effect, decoys in place, and
+    # decoys in place at the last activity.
     "counts": (len(COUNTED) + 4, len(COUNTS)),
-    # Decoys in place, at the last activity, and at every activity.
+    # Rows: decoys in place now, at the last activity, and at every activity.
     "decoys": (3, tables.N_DECOYS),
 }
 N_OF_HOST = sum(rows * columns for rows, columns in _SHAPES.values())
 """Bits about the past of a host."""
 N_OF_ALL = len(COUNTS) + len(STEPS)
 """Bits about the past of the whole network."""
-_ONES = np.array([bin(mask).count("1") for mask in range(1 << tables.N_DECOYS)])
+_ONES = np.array([bin(mask).count("1") for mask in range(_ALL_DECOYS + 1)])
+"""The number of decoys in each mask."""
 
 
 class HistoryCounts:
-    """What Blue has seen and done on each of H hosts in several envs, numbered from 0.
-
-    playing: see `BlueDecoys`.
-    """
+    """Counts for each of H hosts in several envs, numbered from 0. playing: see `BlueDecoys`."""
 
     def __init__(self, facts: NetworkFacts, playing: Indices | None = None) -> None:
-        self._facts, self._decoys, n = facts, BlueDecoys(facts, playing), facts.n_hosts
+        self._facts = facts
+        self._decoys = BlueDecoys(facts, playing)
+        n = facts.n_hosts
         fields = [
-            # Steps since the last event of each kind, and numbers of events.
+            # Steps since the last event of each kind, and the number of events.
             ("ages", np.int64, (N_EVENTS, n)),
             ("counts", np.int64, (len(COUNTED), n)),
             # Steps without any activity since Blue saw an exploit on the host.
             ("quiet", np.int64, n),
-            # Masks of the decoys in place at the last activity, and at every one.
+            # Masks of the decoys in place at the last activity, and at every activity.
             ("at_last", np.int64, n),
             ("at_all", np.int64, n),
             # Steps since the last activity anywhere, and since the beginning.
             ("quiet_steps", np.int64),
             ("steps", np.int64),
         ]
-        # By env.
-        self._seen = np.zeros(0, np.dtype(fields))
+        self._seen = np.zeros(0, np.dtype(fields))  # One record for each env.
 
     def begin(self, envs: Sequence[int]) -> None:
-        """Begin episodes in M envs."""
         self._decoys.begin(envs)
         self._seen = with_rows(self._seen, max(envs) + 1)
         self._seen[envs] = np.zeros(len(envs), self._seen.dtype)
         self._seen["ages"][envs] = NEVER
-        self._seen["at_all"][envs] = 255
+        self._seen["at_all"][envs] = _ALL_DECOYS
 
     def after(self, envs: Sequence[int], actions: Indices, obs: NDArray[np.uint8]) -> None:
-        """Note Blue's actions [M], and the bits [M, 4 H] that followed."""
-        rows, seen = np.arange(len(envs)), self._seen[envs]
+        """Count Blue's actions [M] and the bits [M, 4 H] that followed."""
+        rows = np.arange(len(envs))
+        seen = self._seen[envs]
+        # The four bits of a host: active, exploited, and two of compromise, both set if privileged.
         table = obs.reshape(len(envs), -1, 4).astype(bool)
         is_active, is_exploited = table[:, :, 0], table[:, :, 1]
         ages, counts, quiet = seen["ages"], seen["counts"], seen["quiet"]
         ages[:] = np.minimum(ages + 1, NEVER)
         kinds, hosts = self._facts.kinds[actions], self._facts.hosts[actions]
-        restored, removed = tables.RESETS[kinds], kinds == tables.REMOVE
+        restored = tables.RESETS[kinds]
+        removed = kinds == tables.REMOVE
         no_root = (kinds == tables.ANALYSE) & ~table[rows, hosts, 2:].all(axis=1)
         for event, happened in ((RESTORED, restored), (REMOVED, removed), (FOUND_NO_ROOT, no_root)):
             ages[rows[happened], event, hosts[happened]] = 0
@@ -104,19 +108,22 @@ class HistoryCounts:
 
     def of_hosts(self, envs: Sequence[int]) -> NDArray[np.uint8]:
         """Return the bits about each host, `[M, H, N_OF_HOST]`: see `columns_of_hosts`."""
-        seen, decoys = self._seen[envs], self._decoys.masks[envs]
+        seen = self._seen[envs]
+        decoys = self._decoys.masks[envs]
         exploited = seen["ages"][:, EXPLOITED, :, None]
         beside, leading = self._facts.joined[self._decoys.scenarios(envs)].transpose(1, 0, 2, 3)
+        # For each host: the age of the last exploit on a host that leads to it, or is beside it.
         around = [np.where(near, exploited, NEVER).min(axis=1) for near in (leading, beside)]
         ages = np.concatenate([seen["ages"], np.stack(around, axis=1)], axis=1).transpose(0, 2, 1)
         masks = self._decoys.useful(envs), decoys, seen["at_last"]
         n_decoys = [_ONES[mask] for mask in masks]
         counts = [*seen["counts"].transpose(1, 0, 2), seen["quiet"], *n_decoys]
-        # Decoys of Misinform have no known kinds.
         shown = np.stack([decoys, seen["at_last"], seen["at_all"]], axis=2)
-        shown *= not self._facts.is_misinforming
+        if self._facts.is_misinforming:
+            shown[:] = 0  # Blue does not know the kinds of its decoys.
+        largest = [*(age - 1 for age in AGES), NEVER - 1]  # An event of the last step has age 0.
         parts = [
-            ages[..., None] <= [*(age - 1 for age in AGES), NEVER - 1],
+            ages[..., None] <= largest,
             np.stack(counts, axis=2)[..., None] >= COUNTS,
             shown[..., None] >> np.arange(tables.N_DECOYS) & 1,
         ]
@@ -142,11 +149,12 @@ def columns_of_hosts(n_hosts: int) -> dict[str, Indices]:
 
 
 def columns_of_evidence(facts: NetworkFacts) -> Indices:
-    """Return what the observation `evidence` shows of the past, for which policies are stored.
+    """Return the columns of the past in `evidence`, in the order on which stored policies depend.
 
-    These are columns of the bits about hosts, followed by those about the whole network.
+    They index the bits about hosts, followed by the bits about the whole network.
     """
-    hosts, columns = np.flatnonzero(facts.contested[0]), columns_of_hosts(facts.n_hosts)
+    hosts = np.flatnonzero(facts.contested[0])
+    columns = columns_of_hosts(facts.n_hosts)
     fits = facts.fits[0][:, None] >> np.arange(tables.N_DECOYS) & 1
     places, decoys = np.nonzero(fits * facts.contested[0][:, None])
     counts = columns["counts"][hosts].transpose(1, 0, 2)

@@ -1,6 +1,6 @@
 """What Blue knows of networks: facts about each host, and what Blue's actions can do there.
 
-No fact tells which host it is about, so that a policy of facts plays any network.
+No fact identifies its host, so that a policy that observes facts plays any network.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Indices = NDArray[np.int64]
 
 WORTHS = tuple(WORTH_IN_TENTHS)
 DEPTHS = (1, 2, 3, 4)
-"""How far Red has to come to reach a host: shown by whether it is at least each of these."""
+"""Red has to take a number of hosts before a host: a bit for each depth tells if it is as large."""
 FACTS = (
     "exists",
     *(f"confidentiality {worth}" for worth in WORTHS),
@@ -39,33 +39,30 @@ FACTS = (
     "can be taken",
     *(f"at least {depth} hosts from Red" for depth in DEPTHS),
 )
-"""What never changes about a host in a network, in the order in which a policy sees it."""
+"""The facts about a host, which never change, in the order of the bits that a policy sees."""
 _ON_HOST = np.array([kind.on_host for kind in BLUE.values()])
 _N_MASKS = 1 << tables.N_DECOYS
 _BITS = 1 << np.arange(tables.N_DECOYS)
 
 
 class NetworkFacts:
-    """What Blue knows of K scenarios. Of Blue's kinds of actions, some may lack in some of them.
+    """What Blue knows of K scenarios. A scenario may lack some of Blue's kinds of actions.
 
     are_told: whether the policy is told the facts, and masks of its actions, so that it plays any
-    network. tells_edges: whether a view ends with `joined`, as policies of a family see it; by
-    default if there are several scenarios. See `facts_for`.
+    network. tells_edges: whether a view ends with `joined`, as policies of a family see it. By
+    default, it does if there are several scenarios. See `facts_for`.
 
     Attributes:
-        n_hosts: H, of the largest.
-        scenarios: the same with all kinds of actions, as one simulator plays them.
-        named, host_names: Blue's actions and the hosts by name, in a network of that size.
-        kinds, hosts: of each of these actions, `[A]`.
-        is_misinforming: whether Blue is not told of which kinds its decoys are.
-        decoy_kinds: of the actions that set up decoys.
+        n_hosts: H, the number of hosts of the largest scenario.
+        scenarios: the K scenarios, all with all kinds of actions, as one simulator plays them.
+        named, host_names: the names of Blue's A actions and of the hosts in the largest scenario.
+        kinds, hosts: `[A]`, the kind and the host of each of these actions.
+        is_misinforming: whether Blue does not know the kinds of its decoys.
+        decoy_kinds: the kinds of actions that set up decoys.
     """
 
     def __init__(
-        self,
-        scenarios: Sequence[Scenario],
-        are_told: bool = True,
-        tells_edges: bool | None = None,
+        self, scenarios: Sequence[Scenario], are_told: bool = True, tells_edges: bool | None = None
     ) -> None:
         self.are_told = are_told
         self.tells_edges = len(scenarios) > 1 if tells_edges is None else tells_edges
@@ -76,9 +73,11 @@ class NetworkFacts:
         )
         self._kinds_of_scenarios = [scenario.kinds_of_action for scenario in scenarios]
         largest = max(self.scenarios, key=lambda scenario: len(scenario.hosts))
-        of, self.named, self.host_names = tables_of(largest).of, largest.action_names, largest.hosts
-        self.kinds, self.hosts = of["action_kind"], of["action_host"]
+        self.named = largest.action_names
+        self.host_names = largest.hosts
         self.n_hosts = len(largest.hosts)
+        table = tables_of(largest).of
+        self.kinds, self.hosts = table["action_kind"], table["action_host"]
         deceiving = tuple(kind for kind in kinds if BLUE[kind].deceives)
         self.is_misinforming = deceiving != () and DECOYS.keys().isdisjoint(deceiving)
         self.decoy_kinds = deceiving if self.is_misinforming else tuple(DECOYS)
@@ -87,7 +86,7 @@ class NetworkFacts:
         return self  # Facts never change.
 
     def can_do(self, kind: str) -> NDArray[np.bool_]:
-        """Return in which scenarios Blue has actions of a kind, or of NEXT_DECOY, `[K]`."""
+        """Return, for each scenario, whether Blue has actions of a kind or NEXT_DECOY, `[K]`."""
         if kind == NEXT_DECOY:
             return np.ones(len(self.scenarios), np.bool_)
         return np.array([kind in kinds for kinds in self._kinds_of_scenarios])
@@ -120,7 +119,8 @@ class NetworkFacts:
         `[K, 2, H, H]`."""
         joined = np.zeros((len(self.scenarios), 2, self.n_hosts, self.n_hosts), np.bool_)
         for number, scenario in enumerate(self.scenarios):
-            size, relations = len(scenario.hosts), joined_hosts(scenario)
+            size = len(scenario.hosts)
+            relations = joined_hosts(scenario)
             joined[number, :, :size, :size] = relations["subnet"], relations["leads to"]
         return joined
 
@@ -128,27 +128,27 @@ class NetworkFacts:
 
     @functools.cached_property
     def fits(self) -> Indices:
-        """Masks of the decoys that can be set up on a host at all, `[K, H]`.
+        """Masks of the decoys that can be set up on each host, `[K, H]`.
 
-        If Blue's decoys are those of Misinform, whose kinds Blue does not know, one bit after the
-        other stands for a decoy, whatever its kind is.
+        Blue does not know the kinds of Misinform's decoys: the lowest bits stand for as many
+        decoys as the host can have.
         """
         fits = np.zeros((len(self.scenarios), self.n_hosts), np.int64)
         for number, scenario in enumerate(self.scenarios):
-            of = tables_of(scenario)
+            network = tables_of(scenario)
             if self.is_misinforming:
                 ports = tables.DECOY_FREE_PORT[tables.MISINFORM_KINDS]
-                is_free = of.of["listening_ports"][:, None] >> ports & 1 == 0
+                is_free = network.of["listening_ports"][:, None] >> ports & 1 == 0
                 masks = (1 << is_free.sum(axis=1)) - 1
             else:
                 can = [self.can_do(kind)[number] for kind in DECOYS]
-                masks = (of.decoy_fits & can) @ _BITS
+                masks = (network.decoy_fits & can) @ _BITS
             fits[number, : len(scenario.hosts)] = masks
         return fits
 
     @functools.cached_property
     def sets_up(self) -> Indices:
-        """A mask of the decoys of which each action sets up one, `[A]`."""
+        """For each action, the mask of the decoys that it can set up, `[A]`."""
         if self.is_misinforming:
             return np.where(tables.DECEIVES[self.kinds], _N_MASKS - 1, 0)
         bits = np.zeros(len(BLUE), np.int64)
@@ -157,7 +157,7 @@ class NetworkFacts:
 
     @functools.cached_property
     def useful_at_first(self) -> NDArray[np.bool_]:
-        """Which actions are Sleep, or on a host that Red can take and Blue can free, `[K, A]`."""
+        """Whether each action is Sleep, or is on a host of `contested`, `[K, A]`."""
         on_contested = _ON_HOST[self.kinds] & self.contested[:, self.hosts]
         return (self.kinds == tables.SLEEP) | on_contested
 
@@ -165,34 +165,35 @@ class NetworkFacts:
 class BlueDecoys:
     """The decoys that Blue has in N envs, which are numbered from 0.
 
-    playing: the scenario of each env, `[N]`; None: the first. masks: of decoys, `[N, H]`, see
-    `NetworkFacts.fits`.
+    playing: the scenario of each env, `[N]`. If it is None, all envs play the first scenario.
+    masks: the decoys in place on each host, `[N, H]`, see `NetworkFacts.fits`.
     """
 
     def __init__(self, facts: NetworkFacts, playing: Indices | None = None) -> None:
-        self.facts, self._playing = facts, playing
+        self.facts = facts
+        self._playing = playing
         self.masks = np.zeros((0, facts.n_hosts), np.int64)
 
     def scenarios(self, envs: Sequence[int] | Indices) -> Indices:
-        """Return the scenario of each of M envs, `[M]`."""
         return scenarios_in(self._playing, envs)
 
     def begin(self, envs: Sequence[int] | Indices) -> None:
-        """Begin episodes in M envs."""
         self.masks = with_rows(self.masks, max(envs) + 1)
         self.masks[envs] = 0
 
     def after(self, envs: Sequence[int] | Indices, actions: Indices) -> None:
-        """Note the actions [M] that Blue took in M envs."""
-        facts, envs, hosts = self.facts, np.asarray(envs), self.facts.hosts[actions]
+        """Update `masks` with the actions [M] that Blue took in M envs."""
+        facts = self.facts
+        envs = np.asarray(envs)
+        hosts = facts.hosts[actions]
         before = self.masks[envs, hosts]
         fits = facts.fits[self.scenarios(envs), hosts] & facts.sets_up[actions]
         can = fits & self._beside(before, with_effect=False)
-        set_up = can & -can if facts.is_misinforming else can
+        set_up = can & -can if facts.is_misinforming else can  # can & -can is the lowest bit.
         self.masks[envs, hosts] = np.where(tables.RESETS[facts.kinds[actions]], 0, before | set_up)
 
     def useful(self, envs: Sequence[int] | Indices) -> Indices:
-        """Return masks of the decoys that have an effect beside those in place, `[M, H]`."""
+        """Return masks of the decoys that would have an effect if set up now, `[M, H]`."""
         beside = self._beside(self.masks[envs], with_effect=True)
         return beside & self.facts.fits[self.scenarios(envs)]
 
@@ -200,13 +201,14 @@ class BlueDecoys:
         return ~masks if self.facts.is_misinforming else decoys_beside(with_effect)[masks]
 
     def useful_actions(self, envs: Sequence[int] | Indices) -> NDArray[np.bool_]:
-        """Return which actions can do any good in M envs, `[M, A]`.
+        """Return which actions can be useful in M envs, `[M, A]`.
 
-        Sleep, and the actions on hosts that Red can take and Blue can free. Monitor is left out,
-        because Blue monitors at the end of every step anyway, and so are decoys that could not be
-        set up beside those in place.
+        These are Sleep, and the actions on hosts that Red can take and Blue can free. A decoy is
+        useful if CybORG can set it up beside the decoys in place. Monitor is not useful, because
+        Blue monitors at the end of every step anyway.
         """
-        facts, scenarios = self.facts, self.scenarios(envs)
+        facts = self.facts
+        scenarios = self.scenarios(envs)
         possible = facts.fits[scenarios] & self._beside(self.masks[envs], with_effect=False)
         decoys = np.flatnonzero(facts.sets_up)
         useful = facts.useful_at_first[scenarios]
@@ -226,14 +228,14 @@ def with_rows(rows: NDArray[Any], n: int) -> NDArray[Any]:
 
 @functools.cache
 def decoys_beside(with_effect: bool) -> Indices:
-    """Return masks of the decoys that CybORG sets up beside those of a mask, `[256]`.
+    """Return, for each mask of decoys in place, the decoys that CybORG can set up, `[256]`.
 
-    with_effect: without the decoys whose port is open already, which have no effect.
+    with_effect: leave out decoys whose port is open already, because they have no effect.
     """
     in_mask = _in_masks()
     opens = tables.DECOY_PORT[: tables.N_DECOYS]
     needs = tables.DECOY_FREE_PORT[: tables.N_DECOYS]
-    # By mask and decoy: whether a decoy of the mask opens the port that this decoy needs, or opens.
+    # By mask and decoy: whether the mask's decoys open the port that this decoy needs, or opens.
     is_used = (in_mask[:, :, None] & (opens[:, None] == needs)).any(axis=1)
     is_open = (in_mask[:, :, None] & (opens[:, None] == opens)).any(axis=1)
     possible = ~in_mask & ~is_used
@@ -243,26 +245,27 @@ def decoys_beside(with_effect: bool) -> Indices:
 
 @functools.cache
 def likeliest_decoys() -> Indices:
-    """Return the decoy of each mask for which Red falls most readily, `[256]`; -1 if none."""
+    """Return, for each mask, the decoy that Red attacks most readily, `[256]`. -1: no decoy."""
     in_mask = _in_masks()
     preference = tables.PREFERENCE.tolist()
     ranks = [preference.index(port) for port in tables.DECOY_PORT[: tables.N_DECOYS]]
-    # Of two decoys on one port, the first counts.
+    # The sort is stable: of two decoys on one port, the first counts.
     in_order = np.argsort(ranks, kind="stable")
     first = in_order[in_mask[:, in_order].argmax(axis=1)]
     return np.where(in_mask.any(axis=1), first, -1)
 
 
 def _in_masks() -> NDArray[np.bool_]:
-    """Return which decoys are in which mask, `[256, 8]`."""
+    """Return, for each mask, whether each decoy is in the mask, `[256, 8]`."""
     in_masks: NDArray[np.bool_] = np.arange(_N_MASKS)[:, None] & _BITS != 0
     return in_masks
 
 
 def joined_hosts(scenario: Scenario) -> dict[str, NDArray[np.bool_]]:
-    """Return which hosts [H, H] share a subnet, be they two or one; which ones lead Red to which
-    others; and the inverse of that."""
-    hosts, n = scenario.hosts, len(scenario.hosts)
+    """Return relations of hosts, `[H, H]`. In "subnet", both are in one subnet, or are the same
+    host. In "leads to", the first leads Red to the second. "led to" is the inverse."""
+    hosts = scenario.hosts
+    n = len(hosts)
     subnet, leads = np.zeros((2, n, n), np.bool_)
     for of_subnet in scenario.subnets.values():
         numbers = [hosts.index(host) for host in of_subnet]
@@ -273,9 +276,9 @@ def joined_hosts(scenario: Scenario) -> dict[str, NDArray[np.bool_]]:
 
 
 def facts_of(scenario: Scenario, graph: Mapping[str, Reach]) -> NDArray[np.uint8]:
-    """Return the facts about each host, `[H, len(FACTS)]`. graph: of the scenario."""
+    """Return the facts about each host, `[H, len(FACTS)]`. graph: the scenario's `attack_graph`."""
     described = scenario.description()
-    of = tables_of(scenario).of
+    vulnerability = tables_of(scenario).of["vulnerability"]
     subnet_of = scenario.subnet_of
     home = subnet_of[scenario.red_host]
     depths = _depths(scenario, graph)
@@ -291,7 +294,7 @@ def facts_of(scenario: Scenario, graph: Mapping[str, Reach]) -> NDArray[np.uint8
                 has_ot,
                 *(worth == available for worth in WORTHS),
                 facts["System info"]["OSType"].lower() == "windows",
-                *(of["vulnerability"][number] > 0),
+                *(vulnerability[number] > 0),
                 host == scenario.red_host,
                 subnet_of[host] == home,
                 rule["in"] == "None",
@@ -304,33 +307,32 @@ def facts_of(scenario: Scenario, graph: Mapping[str, Reach]) -> NDArray[np.uint8
 
 
 def _depths(scenario: Scenario, graph: Mapping[str, Reach]) -> dict[str, int]:
-    """Return how many hosts Red has to take before each one, for those that Red finds.
+    """Return, for each host that Red finds, how many hosts Red has to take first.
 
-    Red finds a host on another one, or by a scan of its subnet, which takes a host that led there.
+    Red finds a host on another host, or by a scan of the host's subnet. Red can scan a subnet after
+    it has found one of the subnet's hosts.
     """
-    # Those of hosts, and of subnets: the fewest hosts that Red takes to find another one there.
-    depths, opened = {scenario.red_host: 0}, {scenario.subnet_of[scenario.red_host]: 0}
+    depths = {scenario.red_host: 0}
+    scanned = {scenario.subnet_of[scenario.red_host]}
     for depth in range(1, len(graph) + 1):
-        at_once = {
-            host
-            for host, reach in graph.items()
-            if host not in depths and any(a in depths or a in opened for a in reach.found_from)
-        }
-        depths |= dict.fromkeys(at_once, depth)
-        for name, hosts in scenario.subnets.items():
-            if not at_once.isdisjoint(hosts):
-                opened.setdefault(name, depth)
+        sources = depths.keys() | scanned
+        found = set()
+        for host, reach in graph.items():
+            if host not in depths and not sources.isdisjoint(reach.found_from):
+                found.add(host)
+        depths |= dict.fromkeys(found, depth)
+        scanned |= {scenario.subnet_of[host] for host in found}
     return depths
 
 
 @functools.cache
 def untold_facts(scenario: Scenario) -> NetworkFacts:
-    """Return what decides Blue's actions in a scenario, for policies that are told no facts."""
+    """Return the facts of one scenario, for policies that do not observe them."""
     return NetworkFacts([scenario], are_told=False)
 
 
 def facts_for(policy: NumpyPolicy, scenarios: Sequence[Scenario]) -> NetworkFacts:
-    """Return what a policy is to know of scenarios, which sees edges if it has learned to."""
+    """Return what a policy knows of scenarios. It sees edges if its network reads edges."""
     edges = policy.parameters.network_args.get("layout", {}).get("edges", {})
     tells_edges = any(column >= 0 for rows in edges.values() for *_, column in rows)
     return NetworkFacts(scenarios, tells_edges=tells_edges)

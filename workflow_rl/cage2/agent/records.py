@@ -1,4 +1,4 @@
-"""Records of what Blue is shown, which compiled code and CybORG fill alike. No torch."""
+"""Records of Blue's observations: compiled code and CybORG fill equal records. No torch."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from workflow_rl.cage2.scenario.scenario import Scenario
 
 ACTION_CHARACTERS = 64
-"""The most of Red's action that is kept. Actions of CAGE-2's own red agents are shorter."""
+"""A record cuts Red's action at this length. The actions of CAGE-2's red agents are shorter."""
 
 
 @functools.cache  # Envs make records at every step.
 def record_of(network: Scenario) -> np.dtype[Any]:
     """Return the type of a record: the bits after a step, the hosts on which a process was caught
-    in it, and Red's action, which no blue agent reads: a trajectory keeps it for result files."""
+    in the step, and Red's action. No blue agent reads the action: result files need it."""
     return np.dtype(
         [
             ("obs", np.uint8, network.obs_size),
@@ -31,9 +31,10 @@ def record_of(network: Scenario) -> np.dtype[Any]:
 def records(
     network: Scenario, obs: NDArray[Any], caught: Any = False, red_actions: Sequence[str] = ("",)
 ) -> NDArray[Any]:
-    """Return M records. obs: `[M, 4 H]`. caught: masks of hosts, `[M, H]`. red_actions: M, or one
-    for all."""
+    """Return M records. obs: `[M, 4 H]`. caught: masks of hosts, `[M, H]`. red_actions: `[M]`, or
+    one action for all records."""
     shown = np.empty(len(obs), record_of(network))
-    shown["obs"], shown["suspicious"] = obs, caught
+    shown["obs"] = obs
+    shown["suspicious"] = caught
     shown["red_action"] = [action.encode("ascii", "replace") for action in red_actions]
     return shown

@@ -1,4 +1,4 @@
-"""Red agents without learning, which choose from outside: ways to seldom seen states."""
+"""Red agents that draw actions outside the simulators, to reach states that are seldom seen."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Draw: TypeAlias = Callable[[NDArray[np.uint8], np.random.Generator], int]
 
 
 class DrawnRed:
-    """Draws Red's actions by a function of the mask of those that are possible, and a generator. An
-    Actor of one env, without log-probabilities."""
+    """An Actor of one env, whose log-probabilities are NaN. draw: returns an action, from the mask
+    of possible actions and a generator."""
 
     policy_version = 0
 
@@ -28,7 +28,7 @@ class DrawnRed:
         self._random = np.random.default_rng(seed)
 
     def act(self, obs: NDArray[np.uint8], envs: Sequence[int] = (0,)) -> Choice:
-        """Return Red's action. obs: a row, see `attackers.SeenBatch`, `[1, O + A]`."""
+        """Return Red's action. obs: a row `[1, O + A]` of `attackers.SeenBatch`."""
         action = self._draw(obs[0, -self._n_actions :], self._random)
         return np.array([action]), np.full(1, np.nan, np.float32)
 
@@ -42,7 +42,7 @@ def possible_action(mask: NDArray[np.uint8], random: np.random.Generator) -> int
 
 
 def impossible_action(mask: NDArray[np.uint8], random: np.random.Generator) -> int:
-    """Draw one of the actions that are not possible, in every second step or so."""
+    """Draw an impossible action with probability 0.5, and otherwise a possible one."""
     impossible = np.flatnonzero(mask == 0)
     if len(impossible) and random.random() < 0.5:
         return int(random.choice(impossible))
@@ -55,4 +55,3 @@ DRAWS: dict[str, Draw] = {
     "impossible-action": impossible_action,
 }
 DRAWN_REDS = {name: DrawnRed(draw) for name, draw in DRAWS.items()}
-"""Red agents outside of both simulators, by name."""

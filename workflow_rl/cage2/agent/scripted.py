@@ -25,11 +25,11 @@ from workflow_rl.errors import ConfigError
 
 
 class ScriptedBlue(Blue):
-    """A blue agent that follows a rule. It has no log-probabilities.
+    """A blue agent that follows a rule. Its log-probabilities are NaN.
 
-    A subclass says what the agent remembers of an episode, and what it does next.
+    A subclass defines the agent's memory of an episode, and its next action.
 
-    reads_suspicious: whether it reads the suspicious hosts.
+    reads_suspicious: whether the agent reads the suspicious hosts of a record.
     """
 
     reads_suspicious = False
@@ -37,12 +37,11 @@ class ScriptedBlue(Blue):
     def __init__(self, name: str, network: Scenario) -> None:
         super().__init__(name, "scripted")
         self.network = network
-        # By env: see `memory`.
-        self._memories: dict[int, Any] = {}
+        self._memories: dict[int, Any] = {}  # By env.
 
     def memory(self, seed: int) -> Any:
-        """Return what the agent remembers at the beginning of an episode; the seed determines any
-        draws made in it."""
+        """Return the agent's memory at the beginning of an episode. The seed determines all random
+        choices of the episode."""
 
     def choose(self, memory: Any, record: Any) -> int:
         """Return an index of the network's actions for a record, and update the memory."""
@@ -52,7 +51,7 @@ class ScriptedBlue(Blue):
         return scripted_blue(self.name, network)
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
-        assert n_acted == 0, "what the agent remembers of the steps before is not known"
+        assert n_acted == 0, "the agent's memory of earlier steps is not known"
         self._memories[env] = self.memory(seed)
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
@@ -63,8 +62,6 @@ class ScriptedBlue(Blue):
 
 
 class SleepAgent(ScriptedBlue):
-    """An agent that never does anything."""
-
     def choose(self, memory: None, record: Any) -> int:
         return self.network.action_names.index("Sleep")
 
@@ -81,8 +78,8 @@ class RandomAgent(ScriptedBlue):
 
 @dataclass
 class Treatments:
-    """What a react agent remembers: the hosts to treat, in turn, and whether its last action was to
-    monitor."""
+    """The memory of a react agent: the hosts to treat, in this order, and whether its last action
+    was to monitor."""
 
     queue: list[int] = field(default_factory=list)
     has_monitored: bool = False
@@ -91,10 +88,10 @@ class Treatments:
 class ReactAgent(ScriptedBlue):
     """An agent that monitors until a process is caught, and then treats the hosts in turn.
 
-    The 52 bits do not suffice: they show a host as exploited if a process was caught, and also if
-    SSH passwords were guessed, but CybORG's agents react to the former alone. So the agent reads
-    the mask of suspicious hosts. As in CybORG, it leaves User0, where Red begins, to Red, and
-    misses what is seen while it treats a host.
+    The agent reads the mask of suspicious hosts, because the 52 bits do not suffice. They show a
+    host as exploited if a process was caught or if SSH passwords were guessed, but CybORG's agents
+    react to caught processes only. As in CybORG, the agent leaves User0, where Red begins, to Red.
+    While it treats a host, it misses what monitoring shows.
 
     treatment: the kind of action that treats a host.
     """
@@ -124,8 +121,8 @@ class ReactAgent(ScriptedBlue):
 
 @dataclass
 class Defence:
-    """What a decoy agent remembers: the decoys that each host lacks, the hosts in the order in
-    which it analyses them, and the host from which it removed Red in the last step."""
+    """The memory of a decoy agent: the decoys that each host lacks, the hosts in the order of
+    analysis, and the host from which the agent removed Red in the last step."""
 
     missing: dict[str, list[str]]
     to_analyse: list[str]
@@ -143,9 +140,9 @@ class DecoyAgent(ScriptedBlue):
 
     DECOYS_A_HOST = 3
     KINDS = (
-        *("Misinform", "DecoyHarakaSMPT", "DecoyTomcat", "DecoyApache", "DecoyFemitter"),
-        *("DecoySvchost", "DecoySmss", "DecoySSHD", "DecoyVsftpd"),
-    )
+        "Misinform", "DecoyHarakaSMPT", "DecoyTomcat", "DecoyApache", "DecoyFemitter",
+        "DecoySvchost", "DecoySmss", "DecoySSHD", "DecoyVsftpd",
+    )  # fmt: skip
 
     def __init__(self, name: str, network: Scenario) -> None:
         super().__init__(name, network)
@@ -153,23 +150,20 @@ class DecoyAgent(ScriptedBlue):
         for kind in ("Analyse", "Remove", "Restore"):
             if f"{kind} {network.hosts[0]}" not in self._actions:
                 raise ConfigError("scenario", f"Blue cannot {kind} in {network}")
-        tables, names = tables_of(network), network.hosts
+        tables = tables_of(network)
+        names = network.hosts
         worth = tables.of["worth_of_host"] + 10 * np.isin(names, network.ot_hosts)
         # Red's first host stays Red's, and no attacker of the challenge goes to Blue's server.
         is_treated = (tables.of["n_blue_sessions"] == 1) & (np.array(names) != network.red_host)
         treated = [host for host in np.argsort(-worth, kind="stable") if is_treated[host]]
         self._hosts = {names[host]: int(host) for host in treated}
         fits = dict(zip(DECOYS, tables.decoy_fits.T, strict=True))
-        self._decoys = {
-            names[host]: [
-                kind
-                for kind in self.KINDS
-                if f"{kind} {names[host]}" in self._actions
-                and (kind not in fits or fits[kind][host])
-            ][: self.DECOYS_A_HOST]
-            for host in sorted(treated)
-            if worth[host] > WORTH_IN_TENTHS["Low"]
-        }
+        self._decoys: dict[str, list[str]] = {}
+        for host in sorted(treated):
+            if worth[host] > WORTH_IN_TENTHS["Low"]:
+                kinds = [kind for kind in self.KINDS if f"{kind} {names[host]}" in self._actions]
+                possible = [kind for kind in kinds if kind not in fits or fits[kind][host]]
+                self._decoys[names[host]] = possible[: self.DECOYS_A_HOST]
 
     def memory(self, seed: int) -> Defence:
         missing = {host: list(kinds) for host, kinds in self._decoys.items()}
@@ -179,10 +173,10 @@ class DecoyAgent(ScriptedBlue):
         return self._actions[self._chosen(memory, record["obs"])]
 
     def _chosen(self, memory: Defence, obs: NDArray[np.uint8]) -> str:
-        removed, memory.removed = memory.removed, ""
-        shown = {
-            name: tuple(obs[4 * host + 2 : 4 * host + 4]) for name, host in self._hosts.items()
-        }
+        removed = memory.removed
+        memory.removed = ""
+        compromise = obs.reshape(-1, 4)[:, 2:]  # Two bits a host, both set if Red is privileged.
+        shown = {name: compromise[host] for name, host in self._hosts.items()}
         compromised = [name for name, bits in shown.items() if any(bits)]
         for name in compromised:
             if all(shown[name]) or name == removed:
@@ -194,10 +188,9 @@ class DecoyAgent(ScriptedBlue):
             return f"Remove {compromised[0]}"
         missing = [name for name, kinds in memory.missing.items() if kinds]
         if missing:
-            behind = min(
-                missing, key=lambda name: len(self._decoys[name]) - len(memory.missing[name])
-            )
-            return f"{memory.missing[behind].pop(0)} {behind}"
+            n_decoys = [len(self._decoys[name]) - len(memory.missing[name]) for name in missing]
+            host = missing[n_decoys.index(min(n_decoys))]
+            return f"{memory.missing[host].pop(0)} {host}"
         memory.to_analyse.append(memory.to_analyse.pop(0))
         return f"Analyse {memory.to_analyse[-1]}"
 
@@ -215,8 +208,8 @@ SCRIPTED_AGENTS = tuple(_AGENTS)
 def scripted_blue(name: str, network: Scenario | None = None) -> ScriptedBlue:
     """Return the scripted agent of this name, one of `SCRIPTED_AGENTS`.
 
-    network: what it plays; None: Scenario 2. Raises ValueError for another name, and
-    ConfigError if Blue lacks actions there that the agent takes.
+    network: the agent's scenario, by default Scenario 2. Raises ValueError for another name, and
+    ConfigError if Blue lacks the agent's actions in the network.
     """
     if name not in _AGENTS:
         raise ValueError(f"agent={name!r}: choose one of {', '.join(SCRIPTED_AGENTS)}")
@@ -234,15 +227,15 @@ MIXTURES = {
         "Restore": 0.1,
     },
 }
-"""Blue agents that draw a kind of action, then a host. They reach states that scripted agents
+"""Blue agents that draw a kind of action, then an action. They reach states that scripted agents
 seldom reach."""
 HOARDERS = {
     "decoys-only": {"Decoy": 1.0},
-    # CybORG sets up any number of these on one host.
+    # CybORG sets up any number of DecoyVsftpd on one host.
     "stacked-decoys": {"DecoyVsftpd": 1.0},
     "decoys-on-one-host": {"DecoyVsftpd Enterprise1": 1.0},
 }
-"""Blue agents that fill a network with what nothing removes, for long episodes."""
+"""Blue agents that fill a network with decoys, which nothing removes, for long episodes."""
 
 
 class MixedAgent(ScriptedBlue):
@@ -253,13 +246,14 @@ class MixedAgent(ScriptedBlue):
 
     def __init__(self, weights: Mapping[str, float], network: Scenario) -> None:
         super().__init__("mixed", network)
-        groups = {
-            kind: [i for i, name in enumerate(network.action_names) if name.startswith(kind)]
-            for kind in weights
-        }
-        self._groups = [group for group in groups.values() if group]
-        self._weights = [weights[kind] for kind, group in groups.items() if group]
-        if not all(groups.values()):
+        self._groups: list[list[int]] = []
+        self._weights: list[float] = []
+        for kind, weight in weights.items():
+            group = [i for i, name in enumerate(network.action_names) if name.startswith(kind)]
+            if group:
+                self._groups.append(group)
+                self._weights.append(weight)
+        if len(self._groups) < len(weights):
             self._weights = [weight / sum(self._weights) for weight in self._weights]
 
     def memory(self, seed: int) -> np.random.Generator:
@@ -271,9 +265,9 @@ class MixedAgent(ScriptedBlue):
 
 
 def make_blue_agent(name: str, network: Scenario | None = None) -> ScriptedBlue:
-    """Return one of SCRIPTED_AGENTS, MIXTURES or HOARDERS. network: None is Scenario 2.
+    """Return one of SCRIPTED_AGENTS, MIXTURES or HOARDERS. network: by default Scenario 2.
 
-    Raises ValueError if Blue has no such actions.
+    Raises ValueError if Blue has none of the agent's actions.
     """
     network = network or Scenario.scenario2()
     mixture = {**MIXTURES, **HOARDERS}.get(name)
@@ -285,23 +279,24 @@ def make_blue_agent(name: str, network: Scenario | None = None) -> ScriptedBlue:
 
 
 class ScriptedAgent:
-    """A scripted agent that plays one episode after another on what `Cage2Env` returns."""
+    """A scripted agent that plays episodes of `Cage2Env`, one after another."""
 
     def __init__(self, blue: ScriptedBlue) -> None:
         self._blue = blue
         self.reset()
 
     def reset(self, seed: int = 0) -> None:
-        """Prepare for an episode; the seed determines any draws made in it."""
+        """Prepare for an episode. The seed determines all random choices of the episode."""
         self._blue.reset(seed)
 
     def act(self, obs: NDArray[Any], info: Mapping[str, Any] | None = None) -> int:
-        """Return an index of the network's actions. obs: the bits. info: as the env returned it.
+        """Return an index of the network's actions. obs, info: what the env returned last.
 
         Raises ValueError for an observation of another scenario, and for an `info` that lacks what
         the agent needs.
         """
-        network, suspicious = self._blue.network, (info or {}).get("suspicious_hosts")
+        network = self._blue.network
+        suspicious = (info or {}).get("suspicious_hosts")
         if suspicious is None and self._blue.reads_suspicious:
             raise ValueError("a react agent needs info['suspicious_hosts'], as Cage2Env returns it")
         if len(obs) != network.obs_size:
@@ -315,5 +310,5 @@ class ScriptedAgent:
 
 
 def make_scripted_agent(name: str, scenario: Scenario | None = None) -> ScriptedAgent:
-    """Make the scripted agent of this name: see `scripted_blue`."""
+    """Return the scripted agent of this name: see `scripted_blue`."""
     return ScriptedAgent(scripted_blue(name, scenario))

@@ -1,7 +1,7 @@
-"""What Blue's policy sees of CAGE-2 and chooses from, and an actor that plays on the bits of hosts.
+"""The observations and action sets of Blue's policies, and an actor that plays on the hosts' bits.
 
-`viewed_envs` has the envs that the policy learns in. This module needs NumPy and `agents` alone,
-because submissions contain a copy.
+`viewed_envs` has the envs in which a policy learns. Submissions contain a copy of this module, so
+it needs only NumPy and `agents`.
 """
 
 from __future__ import annotations
@@ -39,30 +39,32 @@ from workflow_rl.cage2.scenario2 import HORIZONS, HOSTS
 
 Bits = NDArray[np.uint8]
 
-BELIEVING, REMEMBERING = ("belief", "evidence"), ("history", "evidence")
-"""The observations that show a belief, and the past."""
+BELIEVING = ("belief", "evidence")
+"""The observations that show a belief."""
+REMEMBERING = ("history", "evidence")
+"""The observations that show the past."""
 LATE = {30: 5, 50: 3, 100: 12}
-"""For each horizon: the number of its last steps in which restoring a user's host does not pay, if
-all horizons count. Found by trials, see docs/explanations/champion.md."""
+"""For each horizon: the number of last steps in which a Restore of a user's host does not pay. The
+numbers are for a score over all horizons. Trials found them: see docs/explanations/champion.md."""
 
 
 class Sees(Protocol):
-    """What Blue sees in several envs, numbered from 0. It has to be told every step."""
+    """Makes Blue's observations in several envs, numbered from 0. The caller reports each step."""
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
-        """Begin episodes in M envs: return what Blue sees, uint8 [M, D], given obs [M, 4 H]."""
+        """Begin episodes in M envs. Return Blue's observations, uint8 [M, D], for obs [M, 4 H]."""
 
     def after(self, envs: Sequence[int], actions: Indices, obs: Bits) -> Bits:
-        """Return what Blue sees, uint8 [M, D], given obs [M, 4 H] after its actions [M]."""
+        """Return Blue's observations, uint8 [M, D], for obs [M, 4 H] after Blue's actions [M]."""
 
 
 class View:
     """A `Sees` with one of the observations `table`, `belief`, `evidence` and `history`.
 
-    A belief comes first, which begins with the bits of the hosts. Without it, each host's bits are
-    followed by the host's facts, if policies are told them, and by its past. Then come the past of
-    the whole network, and which hosts are joined. `evidence` is the belief, whether Red has
-    refuted it, and the past, which holds whoever attacks.
+    `belief` begins with the bits of the hosts. `evidence` is the belief, a bit for whether Red has
+    refuted the belief, and the past. `table` and `history` have, for each host, its bits, its facts
+    if policies are told facts, and its past. Then come the past of the whole network, and the pairs
+    of hosts that are joined.
 
     playing: see `BlueDecoys`. n_shown: D.
     """
@@ -70,13 +72,14 @@ class View:
     def __init__(
         self, observation: str, facts: NetworkFacts, playing: Indices | None = None
     ) -> None:
-        has_belief, has_past = observation in BELIEVING, observation in REMEMBERING
-        self._facts, self._playing = facts, playing
+        has_belief = observation in BELIEVING
+        has_past = observation in REMEMBERING
+        self._facts = facts
+        self._playing = playing
         self._belief = BlueBelief(tables_of(facts.scenarios[0])) if has_belief else None
         self._past = HistoryCounts(facts, playing) if has_past else None
         self._past_columns = columns_of_evidence(facts) if has_belief and has_past else None
-        # How many of the columns are about each host.
-        self._per_host = 4
+        self._per_host = 4  # The number of columns about each host.
         if self._belief is not None:
             past = 0 if self._past_columns is None else 1 + len(self._past_columns)
             self.n_shown = self._belief.n_shown + past
@@ -103,14 +106,16 @@ class View:
     def _with_evidence(self, envs: Sequence[int], believed: Bits) -> Bits:
         if self._belief is None or self._past is None:
             return believed
-        m, refuted = len(envs), self._belief.is_refuted(envs)
-        past = [self._past.of_hosts(envs).reshape(m, -1), self._past.of_all(envs)]
+        refuted = self._belief.is_refuted(envs)
+        past = [self._past.of_hosts(envs).reshape(len(envs), -1), self._past.of_all(envs)]
         shown = np.concatenate(past, axis=1)[:, self._past_columns]
         return np.concatenate([believed, refuted[:, None], shown], axis=1)
 
     def _rows(self, envs: Sequence[int], obs: Bits) -> Bits:
-        scenarios, m = scenarios_in(self._playing, envs), len(envs)
-        of_hosts, of_all = [obs.reshape(m, -1, 4)], list[NDArray[Any]]()
+        scenarios = scenarios_in(self._playing, envs)
+        m = len(envs)
+        of_hosts = [obs.reshape(m, -1, 4)]
+        of_all = list[NDArray[Any]]()
         if self._facts.are_told:
             of_hosts.append(self._facts.facts[scenarios])
         if self._past is not None:
@@ -121,19 +126,20 @@ class View:
         return np.concatenate([np.concatenate(of_hosts, axis=2).reshape(m, -1), *of_all], axis=1)
 
     def entities(self, choices: Sequence[str]) -> EntityLayout | None:
-        """Return the hosts as entities: which columns describe each host, and what is done to each.
+        """Return the layout of hosts as entities: the columns and the actions of each host.
 
-        choices: the actions by name. Policies that are told no facts have a trait for each host,
-        which tells the hosts apart. None for a belief in other networks than Scenario 2, where
-        hosts are not described alike.
+        choices: the names of the actions. A policy that is told no facts has a trait for each host,
+        which tells the hosts apart. Return None for a belief about another network than Scenario 2,
+        because its hosts have different columns.
         """
-        facts, n = self._facts, self._facts.n_hosts
+        facts = self._facts
+        n = facts.n_hosts
         if self._belief is not None and facts.are_told:
             return None
         tables: dict[str, Any] = {"actions": _verbs_of(choices, facts.host_names)}
         columns = np.arange(n * self._per_host).reshape(n, self._per_host)
         if facts.are_told:
-            # The first fact tells that a host exists.
+            # After a host's four bits comes its first fact, "exists".
             tables |= {"present": columns[:, 4], "features": np.delete(columns, 4, axis=1)}
         else:
             beliefs = [] if self._belief is None else [_belief_of_hosts()]
@@ -150,7 +156,8 @@ class View:
 
 
 def _verbs_of(actions: Sequence[str], hosts: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the verb and the host of each action, or the number of an action on no host and -1."""
+    """Return the numbers of the verb and the host of each action. Without a host: the number of the
+    verb among actions without one, and -1."""
     numbers: dict[bool, dict[str, int]] = {True: {}, False: {}}
     verbs = []
     for action in actions:
@@ -173,15 +180,15 @@ def _belief_of_hosts() -> NDArray[np.int64]:
 
 
 def _pairs(columns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return rows of a host, another one or the same, and the number at their place in a table."""
+    """Return a row for each pair of hosts `[H * H, 3]`: both hosts, and the pair's column."""
     host, other = np.indices(columns.shape)
     return np.stack([host, other, columns], axis=2).reshape(-1, 3)
 
 
 class BlueBelief:
-    """What Blue concludes from the whole episode: see `Sees` and `compiled.blue_belief`.
+    """Blue's conclusions from the whole episode: see `Sees` and `compiled.blue_belief`.
 
-    beliefs: `[N]`, by env. hypotheses: `[N, N_HYPOTHESES]`, by env.
+    beliefs: `[N]`, one for each env. hypotheses: `[N, N_HYPOTHESES]`.
     """
 
     def __init__(self, tables: Tables) -> None:
@@ -212,13 +219,13 @@ class BlueBelief:
         return shown
 
     def is_refuted(self, envs: Sequence[int]) -> Bits:
-        """Return whether Red has done what no hypothesis explains, in M envs."""
+        """Return, for each of M envs, whether Red has acted as no hypothesis explains, `[M]`."""
         refuted: Bits = self.beliefs["is_refuted"][envs].astype(np.uint8)
         return refuted
 
 
 def _blue_belief() -> Any:
-    # Imported only where it is needed: importing numba takes half a second.
+    # Imported only for a belief, because the import of numba takes half a second.
     from workflow_rl.cage2.compiled import blue_belief
 
     return blue_belief
@@ -230,23 +237,24 @@ def plain(obs: Bits) -> Bits:
 
 
 class ActionSet:
-    """What Blue chooses from: one of `guest.ACTION_SETS`, in envs that are numbered from 0.
+    """Blue's choices: one of `guest.ACTION_SETS`, in envs that are numbered from 0.
 
-    `all` has every action. `by-host` has Sleep, and BY_HOST on each host: NEXT_DECOY sets up the
-    next possible decoy, in the order in which Red falls for them, and sleeps where there is none.
-    With `by-host-timed`, Restore becomes Remove where a horizon of the challenge is so near that
-    Restore saves less than it costs: see LATE. A policy that is not told of the network has no
-    choice on hosts that Red cannot take; another policy has choices on all hosts, with masks. A set
-    has to be told every step.
+    `all` has every action. `by-host` has Sleep, and BY_HOST on each host. NEXT_DECOY sets up the
+    possible decoy that Red attacks most readily, or sleeps if no decoy is possible. In
+    `by-host-timed`, Restore becomes Remove if a horizon of the challenge is near: see LATE. A
+    policy that is told no facts has no choices on hosts that Red cannot take. Any other policy has
+    choices on all hosts, with masks. The caller reports each step.
 
-    playing: see `BlueDecoys`. names: of the n choices. has_masks: whether some are impossible at
-    times.
+    playing: see `BlueDecoys`. names: the names of the n choices. has_masks: whether a choice can be
+    impossible.
     """
 
     def __init__(self, name: str, facts: NetworkFacts, playing: Indices | None = None) -> None:
-        self.has_masks, self._decoys = facts.are_told, BlueDecoys(facts, playing)
+        self.has_masks = facts.are_told
+        self._decoys = BlueDecoys(facts, playing)
         if name == "all":
-            self.names, is_open = facts.named, facts.exists
+            self.names = facts.named
+            is_open = facts.exists
         else:
             is_open = facts.contested
             listed = np.arange(facts.n_hosts) if facts.are_told else np.flatnonzero(is_open[0])
@@ -255,26 +263,25 @@ class ActionSet:
         self.n = len(self.names)
         numbers = {action: number for number, action in enumerate(facts.named)}
         self._sleep = numbers["Sleep"]
-        # A choice of a kind that Blue has nowhere stands for Sleep, and its mask is 0.
+        # If Blue lacks a choice's kind of action, the choice stands for Sleep and its mask is 0.
         self._actions = np.array([numbers.get(choice, self._sleep) for choice in self.names])
         split = [choice.partition(" ") for choice in self.names]
         self._is_next = np.array([kind == NEXT_DECOY for kind, _, _ in split])
-        self._hosts = np.array([facts.host_names.index(h) if h else 0 for _, _, h in split])
         on_host = np.array([host != "" for _, _, host in split])
+        # A choice without a host has the first host, which `on_host` excludes.
+        named_hosts = [host or facts.host_names[0] for _, _, host in split]
+        self._hosts = np.array([facts.host_names.index(host) for host in named_hosts])
         can = np.array([facts.can_do(kind) for kind, _, _ in split]).T
         self._masks = (can & (~on_host | is_open[:, self._hosts])).astype(np.uint8)
-        self._decoy_actions = np.array(
-            [
-                [numbers.get(f"{decoy} {host}", self._sleep) for host in facts.host_names]
-                for decoy in facts.decoy_kinds
-            ]
-        )
+        rows = []
+        for decoy in facts.decoy_kinds:
+            rows.append([numbers.get(f"{decoy} {host}", self._sleep) for host in facts.host_names])
+        self._decoy_actions = np.array(rows)  # By kind of decoy and host.
         self._knows_no_kinds = facts.is_misinforming
         self._instead = _by_the_clock(facts.named) if name == "by-host-timed" else None
         self._n_steps = np.zeros(0, np.int64)
 
     def begin(self, envs: Sequence[int]) -> None:
-        """Begin episodes in M envs."""
         self._decoys.begin(envs)
         self._n_steps = with_rows(self._n_steps, max(envs) + 1)
         self._n_steps[envs] = 0
@@ -293,12 +300,12 @@ class ActionSet:
         return actions
 
     def after(self, envs: Sequence[int], actions: Indices) -> None:
-        """Note the actions [M], by index, that Blue took in M envs."""
+        """Update the decoys and the time with the indices [M] of Blue's actions in M envs."""
         self._decoys.after(envs, actions)
         self._n_steps[envs] += 1
 
     def with_masks(self, obs: NDArray[np.uint8], envs: Sequence[int]) -> NDArray[np.uint8]:
-        """Return what Blue sees [M, D] in M envs, with masks of its choices if there are any."""
+        """Return Blue's observations [M, D], followed by masks of the choices if `has_masks`."""
         if not self.has_masks:
             return obs
         masks = self._masks[self._decoys.scenarios(envs)]
@@ -309,9 +316,9 @@ class ActionSet:
 
 @functools.cache
 def _by_the_clock(actions: tuple[str, ...]) -> Indices:
-    """Return what replaces each of A actions, by name, in each step, `[101, A]`.
+    """Return the index of the action that replaces each of A actions in each step, `[101, A]`.
 
-    Later steps are as the last row.
+    The last row counts for all later steps.
     """
     instead = np.tile(np.arange(len(actions)), (max(HORIZONS) + 1, 1))
     for number, name in enumerate(actions):
@@ -322,7 +329,7 @@ def _by_the_clock(actions: tuple[str, ...]) -> Indices:
         if host.startswith("User"):
             for horizon, n_late in LATE.items():
                 instead[horizon - n_late : horizon, number] = cheaper
-        # In the last step a Restore costs at least as much as any host but Op_Server0 is worth.
+        # In the last step, a Restore saves more than it costs on Op_Server0 only.
         if host != "Op_Server0":
             instead[max(HORIZONS) - 1, number] = cheaper
     return instead
@@ -344,28 +351,27 @@ class ViewingActor:
     ) -> None:
         self.actor = actor
         self.policy_version = actor.policy_version
-        self._n_bits, self.n_actions = 4 * facts.n_hosts, len(facts.named)
+        self._n_bits = 4 * facts.n_hosts
+        self.n_actions = len(facts.named)
         self._view = View(observation, facts)
         self._actions = ActionSet(actions, facts)
         self._opening = [facts.named.index(name) for name in opening]
-        # By env: the number of actions so far, and the last one.
-        self._made: dict[int, tuple[int, int]] = {}
+        self._made: dict[int, tuple[int, int]] = {}  # By env: the number of actions, the last one.
 
     def ask(self, **asked: Any) -> None:
-        """Ask something of the actor from now on, such as an order. Raises ValueError."""
+        """Let the actor follow a request, such as an order, from now on. Raises ValueError."""
         if not hasattr(self.actor, "ask"):
             raise ValueError(f"this agent takes no {' and no '.join(asked)}")
         self.actor.ask(**asked)
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
-        """Begin an episode in env number `env`: see Actor."""
-        assert n_acted == 0, "what the agent remembers of the steps before is not known"
+        assert n_acted == 0, "the agent's memory of earlier steps is not known"
         self.actor.reset(seed, env)
         self._actions.begin([env])
         self._made[env] = 0, 0
 
     def meant(self, env: int = 0) -> Indices:
-        """Return the actions that the policy's choices would be now in env number `env`."""
+        """Return, for each of the n choices, the action that it stands for now in env `env`."""
         if env not in self._made:
             self.reset(0, env)
         return self._actions.chosen([env] * self._actions.n, np.arange(self._actions.n))
@@ -376,7 +382,7 @@ class ViewingActor:
         Actions of the opening have probability 1.
         """
         obs = np.atleast_2d(obs)
-        # Compiled code does not check, and would read beyond a shorter array.
+        # Compiled code checks no shapes: it would read beyond the end of a shorter array.
         if obs.shape != (len(envs), self._n_bits) or not ((obs == 0) | (obs == 1)).all():
             raise ValueError(f"observations are zeros and ones, ({len(envs)}, {self._n_bits})")
         for env in envs:
@@ -400,21 +406,23 @@ class ViewingActor:
     def _seen(self, obs: Bits, envs: Sequence[int]) -> Bits:
         seen = np.empty((len(obs), self._view.n_shown), np.uint8)
         begins = np.array([self._made[env][0] == 0 for env in envs])
-        if rows := np.flatnonzero(begins).tolist():
-            seen[rows] = self._view.begin([envs[row] for row in rows], obs[rows])
-        if rows := np.flatnonzero(~begins).tolist():
-            going_on = [envs[row] for row in rows]
-            last = np.array([self._made[env][1] for env in going_on])
-            seen[rows] = self._view.after(going_on, last, obs[rows])
+        first_rows = np.flatnonzero(begins).tolist()
+        if first_rows:
+            seen[first_rows] = self._view.begin([envs[row] for row in first_rows], obs[first_rows])
+        later_rows = np.flatnonzero(~begins).tolist()
+        if later_rows:
+            going_on = [envs[row] for row in later_rows]
+            last_actions = np.array([self._made[env][1] for env in going_on])
+            seen[later_rows] = self._view.after(going_on, last_actions, obs[later_rows])
         return seen
 
 
 def on_networks(
     policy: NumpyPolicy, facts: NetworkFacts, observation: str, actions: str
 ) -> NumpyPolicy:
-    """Return a policy of envs with this view that plays the envs of other networks, of any size.
+    """Return the policy for envs of other networks with the same view.
 
-    Raises ValueError if Blue has other kinds of actions there, or the policy knows no entities.
+    Raises ValueError if Blue has other kinds of actions there, or if the policy has no entities.
     """
     if "layout" not in policy.parameters.network_args:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The Gymnasium environment of CAGE Challenge 2: one interface to all its simulators."""
+"""The Gymnasium environment of CAGE Challenge 2. All simulators have this interface."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
 UNKNOWN = SUCCESSES.index("UNKNOWN")
 NOBODY = NOTHING = -1
 NUMBERS = [*np.arange(1000), np.int64(-1)]
-"""Integers of NumPy's, for `info`: TorchRL takes no others. A look-up is faster than making one."""
+"""NumPy's integers for `info`, by value from -1 up. TorchRL needs them, and a look-up is faster
+than a conversion."""
 
 
 class Snapshot(NamedTuple):
     """What `Cage2Env.save_state` returns, for `load_state` and for forks.
 
-    made_for: simulator, scenario and length of episodes. red: the name of a red agent of the user's
-    own. network: what the simulator saved. episode: the number of the red agent, the steps that are
-    left, and Blue's last action. generator: its state, if there is one, and its seed.
+    made_for: simulator, scenario and length of episodes. red: the name of the user's own red agent,
+    or None. network: the simulator's snapshot. episode: the red agent's index, the number of steps
+    left, and Blue's last action. generator: its state, or None without a generator, and its seed.
     """
 
     made_for: tuple[str, str, int]
@@ -47,48 +48,48 @@ class Snapshot(NamedTuple):
 
 
 class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
-    """CAGE Challenge 2 from Blue's side: Scenario 2, or another one, against one red agent.
+    """CAGE Challenge 2 from Blue's side: Scenario 2 or another scenario, against one red agent.
 
-    An observation is float32 `[52]`, zeros and ones: for each of the 13 hosts of `scenario.hosts`
-    two bits of activity (00 none, 10 scan, 11 exploit) and two of compromise (00 no, 10 unknown, 01
-    user, 11 privileged). An action is an index into the 145 `scenario.action_names`. The reward is
-    CybORG's, and never positive. The sizes are those of Scenario 2: other scenarios have others.
+    The sizes here are Scenario 2's. An observation is float32 `[52]`, zeros and ones: for each of
+    the 13 hosts of `scenario.hosts` two bits of activity (00 none, 10 scan, 11 exploit) and two of
+    compromise (00 no, 10 unknown, 01 user, 11 privileged). An action is an index into the 145
+    `scenario.action_names`. The reward is CybORG's, and never positive.
 
     Episodes never terminate: they are truncated after `max_steps` steps, and must then be reset.
-    The seed given to `reset` determines the whole episode, and no env touches Python's global
-    `random`, from which CybORG draws. After a step and after a reset, in every simulator, `info`
-    holds the same numbers, int64:
+    The seed given to `reset` determines the whole episode. No env touches Python's global `random`,
+    from which CybORG draws. After a step and after a reset, `info` holds these int64 numbers, which
+    are equal in all simulators:
 
-    - `red_agent`: index into `scenario2.RED_AGENTS` of the red agent of this episode (-1: an agent
-      of your own),
-    - `blue_action`: index into `scenario.action_names` (-1 after a reset, as for Red's),
-    - `red_action`, `red_target`: indices into `actions.RED_ACTIONS` and `scenario.red_targets`
-      (-1: none),
+    - `red_agent`: index into `scenario2.RED_AGENTS` of the episode's red agent, or -1 for a red
+      agent of your own,
+    - `blue_action`: index into `scenario.action_names`, or -1 after a reset,
+    - `red_action`, `red_target`: indices into `actions.RED_ACTIONS` and `scenario.red_targets`, or
+      -1 if there is none,
     - `blue_success`, `red_success`: indices into `scenario2.SUCCESSES`,
     - `suspicious_hosts`: bool `[13]`, the hosts on which monitoring caught a process with its PID.
-      CybORG's own react agents use them. The observation does not hold them: it also shows the
-      guessing of SSH passwords as an exploit.
+      CybORG's own react agents use these hosts. They do not follow from the observation, which also
+      shows the guessing of SSH passwords as an exploit.
 
-    Red's part of `info` is the truth, which Blue does not see: it is for analyses, and not for a
-    player. `describe()` tells in words what Blue saw, and with `truth=True` what Red did. A deep
-    copy or a pickle of an env goes on exactly as the env would. Play envs of CybORG's simulators in
-    one thread of a process: all of them draw from one random generator. `save_state` and
+    Red's part of `info` is the truth, which Blue does not see: it is for analyses, not for players.
+    `describe()` tells in words what Blue saw, and with `truth=True` what Red did. A deep copy or a
+    pickle of an env goes on exactly as the env would. Play envs of CybORG's simulators in one
+    thread of a process, because all of them draw from one random generator. `save_state` and
     `load_state` go back within one env, in microseconds with the compiled simulator.
 
     Args:
-        red_agent: one of `scenario2.RED_AGENTS`; "mixed", "attackers" or several with weights, such
-            as "B_lineAgent=2,my_red:MyRed=1" or `{"B_lineAgent": 2, MyRed: 1}`: the seed of each
-            episode draws one of them. A red agent of your own is "module:Class", the class or an
-            object of it. It derives from csle-cyborg's `BaseAgent`, draws from Python's `random`,
-            and plays in CybORG's simulators; its `train` is never called.
+        red_agent: one of `scenario2.RED_AGENTS`, "mixed", "attackers", or several with weights,
+            such as "B_lineAgent=2,my_red:MyRed=1" or `{"B_lineAgent": 2, MyRed: 1}`: the seed of
+            each episode draws one of them. A red agent of your own is "module:Class", the class, or
+            an object of the class. If it derives from csle-cyborg's `BaseAgent`, it draws from
+            Python's `random` and plays in CybORG's simulators, and nobody calls its `train`.
             `reset(options={"red_agent": ...})` chooses another red agent for one episode.
-        max_steps: length of an episode in steps, 100 unless given.
-        simulator: "compiled" is this package's own, which plays the same episodes as CybORG;
-            "cyborg" is csle-cyborg, sped up without changing one bit of a trace, or in scenario1b
-            CAGE-1's own package, which has to be installed. A red agent of a class of CybORG's
-            always plays in "cyborg".
+        max_steps: length of an episode in steps, 100 by default.
+        simulator: "compiled" is this package's own, which plays the same episodes as CybORG.
+            "cyborg" is csle-cyborg, sped up with equal results, or in scenario1b CAGE-1's own
+            package, which has to be installed. CybORG's own classes of red agents always play in
+            "cyborg".
         obs_dtype: "float32", or "uint8" for a quarter of the memory.
-        render_mode: None: there are no pictures.
+        render_mode: has to be None, because there are no pictures.
         scenario: "scenario2", the path of a scenario file, or a `Scenario`.
 
     Raises:
@@ -98,7 +99,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
-    _np_random_seed = None  # Gymnasium's own, since 1.0.
+    _np_random_seed = None  # Gymnasium has had this attribute since version 1.0.
 
     def __init__(
         self,
@@ -112,21 +113,22 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         checks.check_render_mode(render_mode)
         self.max_steps = checks.checked_steps(max_steps)
         self.scenario = scenario_of(scenario)
-        self._n_actions, self._n_hosts = len(self.scenario.action_names), len(self.scenario.hosts)
+        self._n_actions = len(self.scenario.action_names)
+        self._n_hosts = len(self.scenario.hosts)
         self.observation_space = checks.observation_space(obs_dtype, self.scenario.obs_size)
         self.action_space = gymnasium.spaces.Discrete(self._n_actions)
         self.red_agent = red_agent
         self.simulator = simulator
         self._dtype = self.observation_space.dtype
-        # By the name of a red agent of the user's own; None: CAGE-2's three.
+        # By the name of the user's own red agent. CAGE-2's three share the simulator of None.
         self._simulators: dict[str | None, Simulator] = {}
         for attacker in checked_reds(self.scenario, red_agent).members:
             self._choose(attacker)
         self._episode_red_agent = NOBODY
         self._last_action = NOTHING
-        # What Blue saw in the last step.
+        # Blue's observation after the last step.
         self._bits: NDArray[Any] = np.zeros(self.scenario.obs_size, np.uint8)
-        # Blue's decoys before `_new_actions`; None until they are asked for.
+        # Blue's decoys before `_new_actions`, or None as long as nobody has asked for them.
         self._decoys: BlueDecoys | None = None
         self._new_actions: list[int] = []
         self._steps_left = 0
@@ -136,7 +138,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Start an episode. Without a seed, the next one is drawn from `np_random`.
+        """Start an episode. Without a seed, `np_random` draws the seed.
 
         Raises:
             ValueError: the seed is not from 0 to 2**63 - 1, or an option is wrong.
@@ -160,7 +162,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         return obs.astype(self._dtype), info
 
     def _choose(self, attacker: Attacker) -> None:
-        """Go on with the simulator that plays a red agent, which is made when it is first needed.
+        """Switch to the simulator that plays a red agent, and make it if it is new.
 
         Raises ValueError.
         """
@@ -174,11 +176,12 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
                 )
             except AttackerError as error:
                 raise ValueError(f"red_agent: {error}") from error
-        self._red, self._simulator = red, self._simulators[red]
+        self._red = red
+        self._simulator = self._simulators[red]
         self._episode_red_agent = RED_AGENTS.index(attacker.name) if is_known else NOBODY
 
     def step(self, action: SupportsIndex) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
-        """Play one step: Blue's action, Green's, Red's, then what Blue's monitoring shows.
+        """Play one step: Blue's action, Green's action, Red's action, then Blue's monitoring.
 
         Raises:
             ValueError: the action is no index into `scenario.action_names`.
@@ -214,12 +217,10 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         raise NotImplementedError(checks.NO_PICTURES)
 
     def describe(self, truth: bool = False) -> dict[str, Any]:
-        """Return the last step in words, as Blue saw it: its own action, whether that succeeded,
-        the hosts on which a process was caught, and each host's activity and compromise as the
-        observation shows them.
+        """Return the last step in words, as Blue saw it: Blue's action and its success, the hosts
+        on which a process was caught, and each host's activity and compromise as observed.
 
-        truth: also tell what Blue does not see: who attacks, what Red did, and whether that
-        succeeded.
+        truth: also tell what Blue does not see: the red agent, Red's action and its success.
 
         Raises:
             gymnasium.error.ResetNeeded: there has been no step in this episode.
@@ -237,13 +238,13 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         }
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return the actions that can do any good now, `[145]`, as sb3-contrib's MaskablePPO reads
-        them: see `BlueDecoys.useful_actions`."""
+        """Return the mask of useful actions, `[145]`, for sb3-contrib's MaskablePPO: see
+        `BlueDecoys.useful_actions`."""
         masks: NDArray[np.bool_] = self._decoys_now().useful_actions([0])[0]
         return masks
 
     def _decoys_now(self) -> BlueDecoys:
-        # Not computed in every step: most envs are never asked, and the tables take 0.1 s.
+        # Computed only on request: most envs get no request, and the tables take 0.1 s.
         if self._decoys is None:
             self._decoys = BlueDecoys(untold_facts(self.scenario))
             self._decoys.begin([0])
@@ -253,7 +254,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         return self._decoys
 
     def save_state(self) -> Snapshot:
-        """Return everything that determines the rest of the episode, and the later seeds."""
+        """Return everything that determines the rest of the episode and the later seeds."""
         generator = None if self._np_random is None else self._np_random.bit_generator.state
         return Snapshot(
             self._made_for,
@@ -270,12 +271,12 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         return self.simulator, self.scenario.digest, self.max_steps
 
     def load_state(self, snapshot: Snapshot) -> None:
-        """Go on from the state of this env, or of another env with the same arguments.
+        """Go on from a state of this env, or of another env with the same arguments.
 
         Raises:
-            ValueError: that env had another simulator or scenario, a red agent of your own that
-                this env has not played, or episodes of another length.
-            TypeError: the snapshot is not one of `Cage2Env`.
+            ValueError: the saved env had another simulator or scenario, episodes of another
+                length, or a red agent of your own that this env has not played.
+            TypeError: the snapshot is not from `Cage2Env`.
         """
         if not isinstance(snapshot, Snapshot):
             raise TypeError("a snapshot made by Cage2Env.save_state is needed")
@@ -302,7 +303,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         if generator is None:
             self._np_random = None
         else:
-            # The property makes the generator if there is none.
+            # Reading `np_random` makes a generator if there is none.
             self.np_random.bit_generator.state = generator
         self._np_random_seed = seed
 
@@ -314,9 +315,9 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     ) -> CompiledVectorEnv:
         """Return a vector env of n envs that go on from this state, each with other random events.
 
-        Do not reset the vector env first. Env i draws its events with the seed + i. Without a seed,
-        another one is drawn every time. This env stays as it is. If the env also has red agents of
-        your own, later episodes of the vector env have the red agent of this episode.
+        Do not reset the vector env first. Env i draws its events from seed + i. Without a seed,
+        each call draws a new one. This env does not change. If this env also has red agents of your
+        own, later episodes of the vector env have the red agent of this episode.
 
         Raises:
             ValueError: the simulator is not the compiled one, a red agent of your own plays this
@@ -340,7 +341,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
                 "this env can be copied with copy.deepcopy"
             )
         red_agent = self.red_agent
-        if REDS.checked(red_agent).foreign:  # Their simulators are others.
+        if REDS.checked(red_agent).foreign:  # They need another kind of simulator.
             red_agent = RED_AGENTS[self._episode_red_agent]
         from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
 

@@ -1,5 +1,5 @@
-"""Checks of the arguments of `Cage2Env` and `CompiledVectorEnv`, without pydantic: workers make
-these envs. The functions raise ValueError, naming the argument, unless they say otherwise."""
+"""Checks of the arguments of `Cage2Env` and `CompiledVectorEnv`. Workers make these envs, so this
+module does not import pydantic. The functions raise a ValueError that names the argument."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def checked_count(name: str, value: Any) -> int:
 
 
 def checked_steps(max_steps: Any) -> int:
-    """Return a length of episodes as an int; DEFAULT_STEPS for None."""
+    """Return a length of episodes as an int, or DEFAULT_STEPS for None."""
     return DEFAULT_STEPS if max_steps is None else checked_count("max_steps", max_steps)
 
 
@@ -51,14 +51,14 @@ def checked_seed(seed: Any) -> int:
 
 
 def checked_seeds(first: Any, n: int) -> list[int]:
-    """Return the seeds of n envs, of which each is one more than the seed before."""
+    """Return n seeds for n envs: first, first + 1, and so on."""
     seed = checked_seed(first)
     checked_seed(seed + n - 1)
     return list(range(seed, seed + n))
 
 
 def check_options(options: Mapping[str, Any] | None, known: Collection[str]) -> None:
-    """Require options that `reset` knows."""
+    """Require a mapping or None, with only the names in `known`."""
     if options is not None and not isinstance(options, Mapping):
         raise ValueError(f"options={options!r}: a dict is needed")
     for name in options or ():
@@ -69,7 +69,7 @@ def check_options(options: Mapping[str, Any] | None, known: Collection[str]) -> 
 
 
 def observation_space(obs_dtype: str, size: int = OBS_SIZE) -> gymnasium.spaces.Box:
-    """Return the space of `size` zeros and ones. obs_dtype: one of OBS_DTYPES."""
+    """Return a space of `size` numbers from 0 to 1. obs_dtype: one of OBS_DTYPES."""
     if obs_dtype not in OBS_DTYPES:
         raise ValueError(f"obs_dtype={obs_dtype!r}: choose one of {', '.join(OBS_DTYPES)}")
     from gymnasium import spaces
@@ -84,20 +84,20 @@ NO_PICTURES = (
 
 
 def check_render_mode(render_mode: Any) -> None:
-    """Require None: there are no pictures. Raise TypeError, as an env without the argument does."""
+    """Require None. Raise TypeError otherwise, as an env without this argument would."""
     if render_mode is not None:
         raise TypeError(f"render_mode={render_mode!r}: {NO_PICTURES}")
 
 
 class TellsItsLength:
-    """An env whose `spec` holds the length of an episode, where Gymnasium's wrappers read it."""
+    """An env whose `spec` has its `max_steps`, because Gymnasium's wrappers read them there."""
 
     max_steps: int
     _spec: EnvSpec | None = None
 
     @property
     def spec(self) -> EnvSpec | None:
-        """What Gymnasium made the env from."""
+        """The spec from which Gymnasium made the env, or None."""
         if self._spec is None:
             return None
         return dataclasses.replace(self._spec, max_episode_steps=self.max_steps)

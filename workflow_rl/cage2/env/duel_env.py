@@ -20,16 +20,18 @@ from workflow_rl.cage2.scenario.loading import scenario_of
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import SCENARIO2
 
-BLUE, RED = AGENTS = ("Blue", "Red")
+AGENTS = ("Blue", "Red")
+BLUE, RED = AGENTS
 SLEEP = 0
 
 
 class BothSides(OneNetwork[RedSimulator]):
-    """One compiled network of a scenario, whose two sides are played from outside."""
+    """One compiled network of a scenario. The caller chooses the actions of both sides."""
 
     def __init__(self, max_steps: int, scenario: Scenario) -> None:
         super().__init__(RedSimulator(1, max_steps, remembers=True, tables=tables_of(scenario)))
-        self._max_steps, self._n_seen = max_steps, scenario.red_obs_size
+        self._max_steps = max_steps
+        self._red_obs_size = scenario.red_obs_size
         self._blue, self._red = np.zeros((2, 1), np.int64)
         self.steps_left = 0
 
@@ -38,8 +40,9 @@ class BothSides(OneNetwork[RedSimulator]):
         self.steps_left = self._max_steps
 
     def play(self, blue: int, red: int) -> float:
-        """Play a step with the index of an action of each side. Return Blue's reward."""
-        self._blue[0], self._red[0] = blue, red
+        """Play a step with indices of both sides' actions. Return Blue's reward."""
+        self._blue[0] = blue
+        self._red[0] = red
         self.batch.play_both(self._blue, self._red, self.chosen)
         self.steps_left -= 1
         return self.batch.rewards.item()
@@ -50,29 +53,29 @@ class BothSides(OneNetwork[RedSimulator]):
 
     @property
     def red_obs(self) -> NDArray[np.float32]:
-        return self.batch.rows[0, : self._n_seen].astype(np.float32)
+        return self.batch.rows[0, : self._red_obs_size].astype(np.float32)
 
     @property
     def red_mask(self) -> NDArray[np.uint8]:
-        """Which actions are possible for Red. The next call overwrites it."""
-        return self.batch.rows[0, self._n_seen :]
+        """The mask of Red's possible actions. The next step overwrites this array."""
+        return self.batch.rows[0, self._red_obs_size :]
 
 
 class Cage2DuelEnv(PlainParallelEnv):
-    """A scenario of CAGE Challenge 2 for the agents "Blue" and "Red", who act at once.
+    """A scenario of CAGE Challenge 2 for the agents "Blue" and "Red", which act at once.
 
-    Blue's observations and actions are those of `Cage2Env`, Red's are those of `Cage2RedEnv`. The
-    rewards add up to zero. In `infos`, `action_mask` is int8, in Scenario 2 `[145]` and `[44]`, 1
-    for actions that can do anything; Blue's are all ones.
+    Blue has the observations and actions of `Cage2Env`, and Red those of `Cage2RedEnv`. The sum of
+    the rewards is zero. In `infos`, `action_mask` is int8, `[145]` for Blue and `[44]` for Red in
+    Scenario 2. It is 1 for possible actions; all of Blue's actions are possible.
 
     Episodes never terminate: they are truncated after `max_steps`. Then `agents` is empty, and the
-    env must be reset. The seed of `reset` determines the episode; without one, the next episode of
-    the same stream is drawn. The simulator is the compiled one.
+    env must be reset. The seed of `reset` determines the episode. Without a seed, the env draws it
+    from its own generator. The simulator is the compiled one.
 
     Args:
-        max_steps: length of an episode in steps, 100 unless given.
-        render_mode: None: there are no pictures.
-        scenario: what is played: a Scenario, scenario2, scenario1b, or the path of a file.
+        max_steps: length of an episode in steps, 100 by default.
+        render_mode: has to be None, because there are no pictures.
+        scenario: a Scenario, scenario2, scenario1b, or the path of a scenario file.
 
     Raises:
         ValueError: an argument is out of range, or there is no such scenario.
@@ -82,29 +85,28 @@ class Cage2DuelEnv(PlainParallelEnv):
     metadata = {"name": "CAGE2-duel-v0", "render_modes": [], "is_parallelizable": True}  # noqa: RUF012
 
     def __init__(
-        self,
-        max_steps: int | None = None,
-        render_mode: None = None,
-        scenario: Any = SCENARIO2,
+        self, max_steps: int | None = None, render_mode: None = None, scenario: Any = SCENARIO2
     ) -> None:
         checks.check_render_mode(render_mode)
         self.max_steps = checks.checked_steps(max_steps)
         network = scenario_of(scenario)
         self.possible_agents = list(AGENTS)
         self.agents = []
-        sizes = network.obs_size, network.red_obs_size
-        actions = len(network.action_names), len(network.red_action_names)
         self.observation_spaces = {
-            agent: Box(0, 1, (size,), np.float32) for agent, size in zip(AGENTS, sizes, strict=True)
+            BLUE: Box(0, 1, (network.obs_size,), np.float32),
+            RED: Box(0, 1, (network.red_obs_size,), np.float32),
         }
-        self.action_spaces = {agent: Discrete(n) for agent, n in zip(AGENTS, actions, strict=True)}
+        self.action_spaces = {
+            BLUE: Discrete(len(network.action_names)),
+            RED: Discrete(len(network.red_action_names)),
+        }
         self._sides = BothSides(self.max_steps, network)
         self._generator: np.random.Generator | None = None
 
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """Begin an episode. Return the observations and the infos. Options are left unread.
+        """Begin an episode. Return the observations and the infos. Options have no effect.
 
         Raises ValueError if the seed is not from 0 to 2**63 - 1.
         """
@@ -126,12 +128,12 @@ class Cage2DuelEnv(PlainParallelEnv):
         dict[str, bool],
         dict[str, dict[str, Any]],
     ]:
-        """Play one step: Blue's action, then Red's. An agent that is left out sleeps.
+        """Play one step: Blue's action, then Red's. An agent without an action sleeps.
 
         Returns observations, rewards, terminations, truncations and infos by agent.
 
         Raises:
-            ValueError: an agent is unknown, or an action is none. Nothing has been played then.
+            ValueError: an agent is unknown, or an action is invalid. Nothing is played then.
             RuntimeError: the episode is over.
         """
         if not self.agents:

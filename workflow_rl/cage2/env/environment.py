@@ -15,7 +15,7 @@ from workflow_rl.cage2.red.roster import REDS
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.loading import played_in
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scenario2 import ENV_ID, RED_AGENTS, SCENARIO2
+from workflow_rl.cage2.scenario2 import ENV_ID, SCENARIO2
 from workflow_rl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -46,13 +46,12 @@ class Cage2(AgainstReds):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """The defaults of a run. Entities alone play networks of other sizes."""
+        """The defaults of a run. Only a network of entities plays scenarios of several sizes."""
         return {"total_episodes": 3000} | ({"network": "entities"} if self.family else {})
 
     @property
     def label(self) -> str:
-        """The red agent, and the scenario unless it is Scenario 2, without characters that file
-        names must not have."""
+        """The red agent's name, after the scenario's name unless it is Scenario 2."""
         if self.scenario == SCENARIO2:
             return label_of(self.red_agent)
         return label_of(f"{(self.family or self.network).name}-{self.red_agent}")
@@ -64,22 +63,20 @@ class Cage2(AgainstReds):
 
     @property
     def network(self) -> Scenario:
-        """The scenario: of a family, the start."""
+        """The scenario, or the start of a family."""
         return self._played if isinstance(self._played, Scenario) else self._played.start
 
     @property
     def family(self) -> ScenarioFamily | None:
-        """The family of which each episode plays one scenario, if there is one."""
+        """The family, of which each episode plays one scenario, or None."""
         return self._played if isinstance(self._played, ScenarioFamily) else None
 
     @functools.cached_property
     def networks(self) -> tuple[Scenario, ...]:
         """The scenarios that a training plays."""
-        return (
-            (self.network,)
-            if self.family is None
-            else self.family.drawn(range(self.family.networks))
-        )
+        if self.family is None:
+            return (self.network,)
+        return self.family.drawn(range(self.family.networks))
 
     @property
     def knows_networks(self) -> bool:
@@ -90,16 +87,16 @@ class Cage2(AgainstReds):
 
     @functools.cached_property
     def facts(self) -> NetworkFacts:
-        """What Blue knows of the networks. It takes a while for a family."""
+        """What Blue knows of the networks. This takes a while for a family."""
         from workflow_rl.cage2.agent.network_facts import NetworkFacts
 
         return NetworkFacts(self.networks, are_told=self.knows_networks)
 
     def batches(self, why: str = "") -> dict[str, AttackerBatch]:
-        """Return what plays the user's own red agents in compiled code.
+        """Return, by name, what plays the user's own red agents in compiled code.
 
-        why: why compiled code has to play. Raise ConfigError for those that it does not
-        play.
+        why: why compiled code has to play them, for the message. Raise ConfigError for a red agent
+        that it cannot play.
         """
         if not self.reds.foreign:
             return {}
@@ -111,7 +108,7 @@ class Cage2(AgainstReds):
             raise ConfigError("red_agent", str(error)) from error
 
     def _found_opponents(self) -> Attackers:
-        """Return the red agents with the policies of those that were trained."""
+        """Return the red agents, and load the policies of trained red agents."""
         if not self.reds.foreign:
             return self.reds
         from workflow_rl.cage2.red.user_reds import with_policies
@@ -120,18 +117,17 @@ class Cage2(AgainstReds):
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """The red agents. Each episode draws one of them."""
         return self.reds.variants
 
     @property
     def episode_steps(self) -> int:
-        """The length of all episodes: they are truncated, and never terminate."""
+        """The number of steps in which the policy acts. Then the episode is truncated."""
         return self.max_steps - len(self.opening)
 
     @functools.cached_property
     def _only_in_cyborg(self) -> list[str]:
-        """The names of the red agents that compiled code does not play: CybORG's classes. `check`
-        tells of those that cannot play at all."""
+        """The names of the red agents that only CybORG plays, because they are its classes. Empty
+        if a red agent cannot play at all, which `check` reports."""
         from workflow_rl.cage2.red.user_reds import in_cyborg
 
         try:
@@ -141,8 +137,8 @@ class Cage2(AgainstReds):
 
     @property
     def all_compiled(self) -> bool:
-        """Whether compiled code plays all red agents. It plays none that is not there, or that only
-        somebody else's file names."""
+        """Whether compiled code plays all red agents. False if a red agent does not exist, or if
+        only a file names one."""
         from workflow_rl.cage2.red.user_reds import in_cyborg
 
         try:
@@ -152,22 +148,22 @@ class Cage2(AgainstReds):
 
     @property
     def steps_together(self) -> bool:
-        """One call steps all envs of the compiled simulator, which plays unless a red agent needs
-        CybORG."""
+        """Whether one call steps all envs. The compiled simulator does so, but it cannot play if a
+        red agent needs CybORG."""
         return self.simulator == "compiled" and not (self.reds.foreign and self._only_in_cyborg)
 
     @property
     def plays_together(self) -> bool:
-        """Whether a worker plays several episodes at once. With CybORG it plays one: an env is
-        large, and acting takes little time beside its steps."""
+        """Whether a worker plays several episodes at once. With CybORG, it plays one at a time: an
+        env is large, and acting takes little time compared with a step."""
         return self.steps_together
 
     @property
     def preload(self) -> str:
-        """The module with which workers share the costly parts of the simulator.
+        """The module that loads the costly parts of the simulator once for all workers.
 
-        It compiles nothing that `check` does not compile: on a slow machine, the process that
-        workers are forked from would be taken for one that hangs.
+        It compiles nothing that `check` does not compile. Otherwise, on a slow machine, the process
+        from which workers are forked would seem to hang.
         """
         if not self.steps_together:
             return "workflow_rl.cage2.cyborg.preload"
@@ -178,7 +174,7 @@ class Cage2(AgainstReds):
         return "workflow_rl.cage2.compiled.batched_simulator"
 
     def spaces(self) -> Spaces:
-        """Return the spaces: 52 bits and 145 actions, unless the arguments choose others."""
+        """Return the spaces: by default 52 bits and 145 actions."""
         from workflow_rl.agents.policies.distributions import Categorical
         from workflow_rl.agents.spaces import Spaces
         from workflow_rl.cage2.agent.views import ActionSet, View
@@ -187,19 +183,20 @@ class Cage2(AgainstReds):
         if self.observation == "true-state":
             from workflow_rl.cage2.compiled.true_state import N_SHOWN
 
-            n_shown, entities = N_SHOWN, None
+            n_shown = N_SHOWN
+            entities = None
         else:
             view = View(self.observation, self.facts)
-            n_shown, entities = view.n_shown, view.entities(choices.names)
+            n_shown = view.n_shown
+            entities = view.entities(choices.names)
         actions = Categorical(choices.n)
         return Spaces(n_shown, actions, bits=True, masked=choices.has_masks, entities=entities)
 
     def check(self) -> str | None:
-        """Raise ConfigError if the simulator is not installed, or not as needed.
+        """Raise ConfigError if the simulator is not installed, or has the wrong version.
 
-        Compile the compiled simulator, so that the workers find it on disk. A worker tries the
-        user's own red agents. Return None, unless an episode of theirs is not determined by its
-        seed: a seed determines an episode of every simulator.
+        Compile the compiled simulator, so that workers load it from disk. A worker tries the user's
+        own red agents. Return a warning if one of them plays different episodes with one seed.
         """
         super().check()
         if self.observation == "true-state":
@@ -219,7 +216,7 @@ class Cage2(AgainstReds):
         if len(self._only_in_cyborg) < len(self.foreign):
             from workflow_rl.cage2.red.user_reds import compile_for_users
 
-            # The workers find it on disk: a trial is soon given up.
+            # Compiled before the trial, whose time limit is too short for it.
             compile_for_users(self.network, self.max_steps)
         import numpy as np
 
@@ -228,16 +225,16 @@ class Cage2(AgainstReds):
         return found_by_trying(self, np.zeros(1, np.int64), most_steps=30)
 
     def play_a_step(self, simulator: str = "compiled") -> None:
-        """Play a step against a red agent that sleeps, in a simulator that must be installed. It
-        compiles what is not compiled yet.
+        """Play a step against a red agent that sleeps. This compiles what is not compiled yet.
 
-        Raise ConfigError.
+        Raise ConfigError if the simulator cannot play.
         """
         import numpy as np
 
         from workflow_rl.environments.episode import EpisodeSpec
 
-        asleep, played = RED_AGENTS[2], self
+        asleep = "SleepAgent"
+        played = self
         if self.reds.foreign or simulator != self.simulator:
             played = dataclasses.replace(self, red_agent=asleep, simulator=simulator)
         try:
@@ -249,11 +246,10 @@ class Cage2(AgainstReds):
             raise ConfigError(argument, str(error)) from None
 
     def actor_on_observations(self, actor: Actor, network: Scenario | None = None) -> Actor:
-        """Wrap an actor of these envs, so that it plays a network on its bits, and chooses from all
-        actions. network: None is the one of the training.
+        """Wrap an actor of these envs, so that it plays on a network's bits, with all actions.
 
-        Raise ConfigError for an actor that sees the true state, and ValueError for one
-        that cannot play the network.
+        network: by default the network of the training. Raise ConfigError for an actor that sees
+        the true state, and ValueError for an actor that cannot play the network.
         """
         if self.observation == "true-state":
             raise ConfigError("observation", "true-state is shown by the simulator compiled alone")
@@ -265,39 +261,41 @@ class Cage2(AgainstReds):
             return ViewingActor(actor, *self.view, self.facts)
         from workflow_rl.cage2.agent.network_facts import facts_for
 
-        network, policy = network or self.network, cast("NumpyPolicy", actor)
+        network = network or self.network
+        policy = cast("NumpyPolicy", actor)
         facts = facts_for(policy, [network])
         return ViewingActor(self.policy_for(network, policy), *self.view, facts)
 
     def plays_any_network(self, policy: NumpyPolicy) -> bool:
-        """Return whether a policy of these envs is asked to play other networks, of any size."""
+        """Return whether a policy of these envs plays other networks, of any size."""
         has_entities = "layout" in policy.parameters.network_args
         return self.family is not None or (self.knows_networks and has_entities)
 
     def policy_for(self, network: Scenario, policy: NumpyPolicy) -> NumpyPolicy:
-        """Return a policy of these envs for as many hosts as a network has.
+        """Return a policy of these envs, adapted to the hosts of another network if necessary.
 
         Raise ValueError if the policy cannot play there.
         """
         from workflow_rl.cage2.agent.network_facts import facts_for
         from workflow_rl.cage2.agent.views import on_networks
 
-        is_other = not network.is_like(self.network) or "layout" in policy.parameters.network_args
-        if self.family is None and (network == self.network or not is_other):
+        has_layout = "layout" in policy.parameters.network_args
+        fits = network == self.network or (network.is_like(self.network) and not has_layout)
+        if self.family is None and fits:
             return policy
         return on_networks(policy, facts_for(policy, [network]), self.observation, self.actions)
 
     @property
     def view(self) -> tuple[str, str, tuple[str, ...]]:
-        """What the policy sees, what it chooses from, and after what it begins."""
+        """The names of the observation and the action set, and the opening."""
         return self.observation, self.actions, self.opening
 
     def scored(self) -> Self:
-        """Return the environment that scores an agent: fast, with the challenge's rewards alone."""
+        """Return the environment that scores an agent: the compiled simulator."""
         return dataclasses.replace(self, simulator="compiled")
 
     def _make_envs(self, n_envs: int) -> EnvBatch:
-        """Return `n_envs` envs as Blue's policy sees them."""
+        """Return `n_envs` envs with the policy's observations and actions."""
         from workflow_rl.cage2.env.viewed_envs import family_envs, viewed_envs
 
         if self.family is not None:
@@ -312,12 +310,14 @@ class Cage2(AgainstReds):
 
         Raise ConfigError for red agents that only a file names.
         """
-        # A worker imports one simulator alone. One call steps all compiled envs.
+        # Each branch imports its own simulator, so that a worker imports only one.
         if self.steps_together:
             from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, CompiledEnvs
             from workflow_rl.cage2.compiled.description import tables_of
 
-            steps, tables, attackers = self.max_steps, tables_of(self.network), self.batches()
+            steps = self.max_steps
+            tables = tables_of(self.network)
+            attackers = self.batches()
             if not attackers:
                 return CompiledEnvs(BatchedSimulator(n_envs, steps, tables=tables), steps)
             from workflow_rl.cage2.compiled.red_simulator import RedSimulator

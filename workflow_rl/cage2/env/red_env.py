@@ -1,4 +1,4 @@
-"""CAGE Challenge 2 from Red's side: an environment in which an attacker is trained against Blue."""
+"""The Gymnasium environment of CAGE Challenge 2 from Red's side, to train an attacker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Defender(Protocol):
     """A defender, such as what `load_agent` returns."""
 
     def reset(self, seed: int) -> Any:
-        """Begin an episode, whose random choices follow from `seed`."""
+        """Begin an episode. `seed` determines the random choices."""
 
     def act(self, obs: NDArray[Any]) -> SupportsIndex:
         """Return an index into `Scenario.action_names` for an observation, `[52]` in Scenario 2."""
@@ -30,25 +30,24 @@ class Defender(Protocol):
 class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
     """CAGE Challenge 2 from Red's side: a scenario against one fixed Blue.
 
-    An action is an index into the A `Scenario.red_action_names`, 44 in Scenario 2. An action on
-    what Red does not know yet does nothing; `info["action_mask"]`, bool `[A]`, tells which actions
-    are possible. The reward is the negative of Blue's: never negative, best for Red when it is
-    large.
+    An action is an index into the A `Scenario.red_action_names`, 44 in Scenario 2. An action on a
+    target that Red does not know yet does nothing. `info["action_mask"]`, bool `[A]`, is the mask
+    of possible actions. The reward is Blue's reward times -1, so it is never negative.
 
-    An observation is float32 `[Scenario.red_obs_size]`, zeros and ones, what Red was shown: for
-    each of the subnets whether Red knows it; for each of the hosts the
-    `scenario2.FACTS_OF_A_HOST`; whether the last action succeeded, and whether it failed. Red is
-    not told when Blue removes a session: a session counts until an action on its host fails.
+    An observation is float32 `[Scenario.red_obs_size]`, zeros and ones. It has a bit for each
+    subnet, which tells whether Red knows the subnet. Then come the `scenario2.FACTS_OF_A_HOST` of
+    each host, and two last bits: whether Red's action succeeded, and whether it failed. Nobody
+    tells Red when Blue removes a session: a session counts until an action on its host fails.
 
-    In each step Blue acts first, on what it saw of the step before. Episodes never terminate: they
-    are truncated after `max_steps`. The seed of `reset` determines the episode, Blue's choices
-    included. The simulator is the compiled one, which plays as csle-cyborg does.
+    In each step, Blue acts first, on its observation of the step before. Episodes never terminate:
+    they are truncated after `max_steps`. The seed of `reset` determines the episode, with Blue's
+    choices. The simulator is the compiled one, which plays the same episodes as csle-cyborg.
 
     Args:
-        blue: a `Defender`; None is a Blue that sleeps.
-        max_steps: length of an episode in steps, 100 unless given.
-        render_mode: None: there are no pictures.
-        scenario: what is played: a Scenario, scenario2, scenario1b, or the path of a file.
+        blue: a `Defender`, or None for a Blue that sleeps.
+        max_steps: length of an episode in steps, 100 by default.
+        render_mode: has to be None, because there are no pictures.
+        scenario: a Scenario, scenario2, scenario1b, or the path of a scenario file.
 
     Raises:
         ValueError: an argument is out of range, or there is no such scenario.
@@ -81,7 +80,7 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Start an episode. Without a seed, the next one is drawn from `np_random`.
+        """Start an episode. Without a seed, `np_random` draws the seed.
 
         Raises:
             ValueError: the seed is not from 0 to 2**63 - 1, or there are options.
@@ -103,17 +102,17 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         """Play one step: Blue's action, then Red's.
 
         Raises:
-            ValueError: the action is no index into `Scenario.red_action_names`, or Blue's is none
-                into `Scenario.action_names`.
+            ValueError: the action is no index into `Scenario.red_action_names`, or Blue's action is
+                no index into `Scenario.action_names`.
             gymnasium.error.ResetNeeded: the episode has been truncated or never started.
         """
         index = checks.checked_index(action, self._n_actions)
         if self._sides.steps_left == 0:
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
-        blue = SLEEP if self.blue is None else self._choice_of(self.blue)
-        reward = 0.0 - self._sides.play(blue, index)  # Never -0.0.
-        self._blue_action = blue
-        info = self._info() | {"blue_action": np.int64(blue)}
+        blue_action = SLEEP if self.blue is None else self._choice_of(self.blue)
+        reward = 0.0 - self._sides.play(blue_action, index)  # A minus sign would give -0.0.
+        self._blue_action = blue_action
+        info = self._info() | {"blue_action": np.int64(blue_action)}
         return self._sides.red_obs, reward, False, self._sides.steps_left == 0, info
 
     def _choice_of(self, blue: Defender) -> int:
@@ -130,7 +129,7 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
     def describe(self, truth: bool = False) -> dict[str, Any]:
         """Return Red's last action in CybORG's words, and whether it succeeded.
 
-        truth: also tell what Blue did, which Red does not see.
+        truth: also tell Blue's action, which Red does not see.
 
         Raises:
             gymnasium.error.ResetNeeded: there has been no step in this episode.
@@ -138,9 +137,10 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         if self._blue_action is None:
             raise gymnasium.error.ResetNeeded("call step() first: there has been no step")
         batch = self._sides.batch
+        _, _, _, red_success, _ = batch.facts[0].tolist()
         seen: dict[str, Any] = {
             "red_action": red_action_of(batch.states[0], batch.tables),
-            "red_success": {"TRUE": True, "FALSE": False}.get(SUCCESSES[batch.facts[0, 3]]),
+            "red_success": {"TRUE": True, "FALSE": False}.get(SUCCESSES[red_success]),
         }
         if not truth:
             return seen

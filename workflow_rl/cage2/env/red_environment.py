@@ -39,12 +39,11 @@ class Cage2Red(AgainstBlue):
 
     @property
     def label(self) -> str:
-        """Blue's name, that of a run's folder if it is one."""
         return label_of(self.blue_name)
 
     @property
     def episode_steps(self) -> int:
-        """The length of all episodes: they are truncated, and never terminate."""
+        """The number of steps of every episode. Episodes are truncated, never terminated."""
         return self.max_steps
 
     def spaces(self) -> Spaces:
@@ -81,7 +80,6 @@ class Cage2Red(AgainstBlue):
         return BareRed(actor, self.network)
 
     def _make_envs(self, n_envs: int) -> EnvBatch:
-        """Return `n_envs` envs as Red's policy sees them."""
         from workflow_rl.cage2.env.red_envs import RedEnvs
 
         return RedEnvs(self.max_steps, n_envs, copy.deepcopy(self.opponents), self.network)

@@ -21,13 +21,13 @@ from workflow_rl.environments.episode import EpisodeSpec
 
 
 class RedEnvs(NetworkEnvs):
-    """`n_envs` networks that step in one call of compiled code, as Red's policy plays them.
+    """`n_envs` networks that step in one call of compiled code, for Red's policy.
 
-    They play what as many `Cage2RedEnv` play. Observations uint8, `[M, 69 + 44]` in Scenario 2, end
-    with the mask of Red's actions.
+    They play the same episodes as `Cage2RedEnv`. Observations are uint8, `[M, 69 + 44]` in Scenario
+    2. They end with the mask of Red's actions.
 
-    blue: acts on records, see `agent.blue`, and is the caller's no more; None: Blue
-    sleeps. scenario: what is played.
+    blue: an actor on records, see `agent.blue`, which the caller must not use again, or None for a
+    Blue that sleeps.
     """
 
     def __init__(self, max_steps: int, n_envs: int, blue: Actor | None, scenario: Scenario) -> None:
@@ -49,7 +49,7 @@ class RedEnvs(NetworkEnvs):
     def _play(
         self, envs: Numbers, actions: Actions, mask: NDArray[np.bool_]
     ) -> tuple[Obs, NDArray[Any]]:
-        """Let Blue act on what it saw of the step before, then Red."""
+        """Let Blue act on its observation of the step before, then Red."""
         simulator = self._simulator
         if self._blue is not None:
             shown = records(self._scenario, simulator.obs[envs], simulator.caught[envs])
@@ -57,18 +57,17 @@ class RedEnvs(NetworkEnvs):
         reds = np.zeros(self.n_envs, np.int64)
         reds[envs] = actions
         simulator.play_both(self._blues, reds, mask)
-        # 0.0 - x is never -0.0.
+        # A minus sign would give -0.0.
         return simulator.rows[envs], 0.0 - simulator.rewards[envs]
 
 
 class BareRed:
-    """An actor of `RedEnvs` that plays on the observations of `Cage2RedEnv`.
-
-    The mask follows from the observation.
-    """
+    """An actor of `RedEnvs` that plays on the observations of `Cage2RedEnv`."""
 
     def __init__(self, actor: Actor, scenario: Scenario) -> None:
-        self.actor, self._size = actor, scenario.red_obs_size
+        self.actor = actor
+        self._size = scenario.red_obs_size
+        # For each action but Sleep, the first: the bit that makes the action possible.
         self._facts = tables_of(scenario).of["fact_needed"][1:]
         self.policy_version = actor.policy_version
         self.reset = actor.reset
@@ -78,5 +77,5 @@ class BareRed:
         obs = np.atleast_2d(obs)
         if obs.shape[1:] != (self._size,):
             raise ValueError(f"observations have {self._size} numbers, not {obs.shape[1:]}")
-        mask = np.ones_like(obs[:, :1]), obs[:, self._facts]
-        return self.actor.act(np.concatenate([obs, *mask], axis=1), envs)
+        sleep = np.ones_like(obs[:, :1])
+        return self.actor.act(np.concatenate([obs, sleep, obs[:, self._facts]], axis=1), envs)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
-    """N envs that play in step, each the episodes that `Cage2Env` plays with the same seeds.
+    """N envs that play in step. Each plays the episodes that `Cage2Env` plays with the same seeds.
 
     Observations are float32 `[N, 52]`, actions int64 `[N]`, rewards float64 `[N]`. Episodes never
     terminate: they are truncated after `max_steps` steps. A copy or pickle goes on exactly as the
@@ -38,25 +38,25 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
 
     Autoreset: with `NEXT_STEP` (Gymnasium's default) the step after a truncation ignores the
     action, resets the env and returns reward 0. With `SAME_STEP` the step that truncates returns
-    the first observation of the next episode, and `infos["final_obs"]` is the last one of the
-    truncated episode, for bootstrapping. With `DISABLED` the caller resets truncated envs, with all
-    others or by `reset(options={"reset_mask": booleans [N]})`. Each env draws the seeds of its
-    later episodes from its own generator, as `Cage2Env` does.
+    the first observation of the next episode, and `infos["final_obs"]` is the last observation of
+    the truncated episode, for bootstrapping. With `DISABLED` the caller resets all envs, or the
+    truncated envs by `reset(options={"reset_mask": booleans [N]})`. Each env draws the seeds of
+    its later episodes from its own generator, as `Cage2Env` does.
 
     Args:
         num_envs: N.
-        red_agent: one of `roster.REDS`, or several with weights, as `Cage2Env` takes them, for
-            all envs; or a sequence with one of these for each env.
-        max_steps: length of an episode in steps, 100 unless given.
+        red_agent: one of `roster.REDS`, or several with weights as in `Cage2Env`, for all envs. A
+            sequence has one of these for each env.
+        max_steps: length of an episode in steps, 100 by default.
         autoreset_mode: see above.
-        describe_steps: put into `infos` what `Cage2Env` puts into `info`, as Gymnasium's vector
-            envs arrange it: a dict of arrays `[N]`, `suspicious_hosts` `[N, 13]`. Without it,
-            `infos` holds at most `final_obs` and an empty `final_info`.
+        describe_steps: fill `infos` as Gymnasium's vector envs do: a dict of arrays `[N]`, from the
+            `info` of each `Cage2Env`. `suspicious_hosts` is `[N, 13]`. If False, `infos` holds at
+            most `final_obs` and an empty `final_info`.
         simulator: "compiled". For another simulator, call `gymnasium.make_vec` with
             `vectorization_mode="sync"`.
         obs_dtype: "float32" or "uint8".
-        render_mode: None: there are no pictures.
-        max_episode_steps: Gymnasium's name for `max_steps`. The smaller of both counts.
+        render_mode: has to be None, because there are no pictures.
+        max_episode_steps: Gymnasium's name for `max_steps`. If both are given, the smaller counts.
         scenario: "scenario2", the path of a scenario file, or a `Scenario`. The sizes above are
             those of Scenario 2.
 
@@ -66,7 +66,9 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
-    closed, viewer = False, None  # What Gymnasium's own have; before 1.0 from their __init__.
+    # Gymnasium's vector envs have these attributes, before 1.0 from their __init__.
+    closed = False
+    viewer = None
 
     def __init__(
         self,
@@ -123,7 +125,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         self._decoys = BlueDecoys(untold_facts(self.scenario))
         self._decoys.begin(self._envs)
         self._blue_actions = np.full(num_envs, -1, np.int64)
-        # The generator from which each env draws its later seeds, and the seed of that generator.
+        # For each env, the generator of its later seeds, and the seed of this generator.
         self._generators: list[np.random.Generator | None] = [None] * num_envs
         self._generator_seeds: list[int | None] = [None] * num_envs
 
@@ -137,8 +139,8 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         """Start episodes. If the seed is a number, the seed of env i is seed + i.
 
-        `options={"reset_mask": booleans [N]}` resets some envs alone. `options={"red_agent": name
-        or N names}` chooses other red agents for these episodes.
+        `options={"reset_mask": booleans [N]}` resets only the envs of the mask.
+        `options={"red_agent": name or N names}` chooses other red agents for these episodes.
 
         Raises:
             ValueError: a seed or an option is wrong; no env has been reset then.
@@ -167,32 +169,33 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
     ) -> tuple[
         NDArray[Any], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
     ]:
-        """Play one step; see the class for what happens at the end of an episode.
+        """Play one step. The class describes the end of an episode under Autoreset.
 
         Raises:
-            ValueError: there are not N actions, or one is out of range; no env has advanced then.
+            ValueError: there are not N actions, or one is out of range. No env has advanced then.
             SimulationError: see `BatchedSimulator.step`.
             gymnasium.error.ResetNeeded: an env was never reset, or was truncated and does not
                 reset itself.
         """
         actions = self._checked_actions(actions)
-        mode, simulator = self.autoreset_mode, self._simulator
+        mode = self.autoreset_mode
         playing = self._steps_left > 0
         all_play = bool(playing.all())
         if not all_play and (mode != AutoresetMode.NEXT_STEP or not self._started.all()):
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
-        simulator.play(actions, playing)
+        self._simulator.play(actions, playing)
         envs = self._envs if all_play else np.flatnonzero(playing)
         self._decoys.after(envs, actions[envs])
         self._blue_actions[envs] = actions[envs]
         self._steps_left -= playing
         truncated = playing & (self._steps_left == 0)
-        rewards = np.where(playing, simulator.rewards, 0.0)
+        rewards = np.where(playing, self._simulator.rewards, 0.0)
         infos: dict[str, Any] = {}
         beginning = ~playing
         if mode == AutoresetMode.SAME_STEP and truncated.any():
             final_info = self._describe(truncated) if self.describe_steps else {}
-            last_obs, final_obs = self._observed(), np.full(self.num_envs, None, object)
+            last_obs = self._observed()
+            final_obs = np.full(self.num_envs, None, object)
             for i in np.flatnonzero(truncated).tolist():
                 final_obs[i] = last_obs[i]
             infos = {
@@ -232,15 +235,17 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         }
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return the actions that can do any good now, `[N, 145]`: see `Cage2Env.action_masks`."""
+        """Return the masks of useful actions, `[N, 145]`: see `Cage2Env.action_masks`."""
         return self._decoys.useful_actions(self._envs)
 
     def go_on_from(self, snapshot: Snapshot, seeds: list[int]) -> None:
-        """Go on in all envs from the middle of an episode. seeds: N, of the draws from now on."""
+        """Go on in all envs from the middle of an episode. seeds: `[N]`, for all later draws."""
         self._simulator.load_repeated(snapshot.network, np.array(seeds))
         red_agent, steps_left, blue_action = snapshot.episode
-        self._episode_red_agents[:], self._steps_left[:] = red_agent, steps_left
-        self._blue_actions[:], self._decoys.masks[:] = blue_action, snapshot.decoys
+        self._episode_red_agents[:] = red_agent
+        self._steps_left[:] = steps_left
+        self._blue_actions[:] = blue_action
+        self._decoys.masks[:] = snapshot.decoys
         self._started[:] = True
         self._generator_seeds = [*seeds]
 
@@ -273,12 +278,13 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
     def _start_episodes(
         self, chosen: NDArray[np.bool_], seeds: Sequence[int | None], red_agents: Sequence[Any]
     ) -> None:
-        """Start episodes. A seed also gives the env a new generator; None draws a seed from it."""
+        """Start episodes. A seed renews the env's generator. For None, the generator draws one."""
         episode_seeds = np.zeros(self.num_envs, np.int64)
         for i in np.flatnonzero(chosen).tolist():
             seed = seeds[i]
             if seed is not None:
-                self._generators[i], self._generator_seeds[i] = None, seed
+                self._generators[i] = None
+                self._generator_seeds[i] = seed
             else:
                 generator = self._generators[i]
                 if generator is None:
@@ -295,9 +301,10 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         self._blue_actions[chosen] = -1
 
     def _describe(self, chosen: NDArray[np.bool_] | None) -> dict[str, Any]:
-        """Return the infos of `Cage2Env` as Gymnasium's vector envs arrange them: arrays with zeros
-        for the envs that are not chosen, and masks of the chosen ones. None: all are chosen."""
-        facts, reds = np.array(self._simulator.facts.T, np.int64), self._episode_red_agents
+        """Return the infos of `Cage2Env` as Gymnasium's vector envs do: arrays, with zeros for envs
+        that are not chosen, and masks of the chosen envs. None chooses all envs."""
+        facts = np.array(self._simulator.facts.T, np.int64)
+        reds = self._episode_red_agents
         values = {
             "red_agent": np.where(reds < len(RED_AGENTS), reds, -1),
             "blue_action": self._blue_actions.copy(),
@@ -314,11 +321,9 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
 
 def _one_for_each(red_agent: Any, num_envs: int) -> list[Any]:
     is_list = isinstance(red_agent, Sequence) and not isinstance(red_agent, str)
-    names = [
-        # Reading a mapping takes as long as a reset.
-        REDS.checked(name) if isinstance(name, Mapping) else name
-        for name in (red_agent if is_list else (red_agent,))
-    ]
+    names = list(red_agent) if is_list else [red_agent]
+    # A mapping is read here once, because reading it takes as long as a reset.
+    names = [REDS.checked(name) if isinstance(name, Mapping) else name for name in names]
     if not is_list:
         names *= num_envs
     if len(names) != num_envs:

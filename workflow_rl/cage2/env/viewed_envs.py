@@ -1,4 +1,4 @@
-"""CAGE-2 envs as agents of Blue's see them: policies that learn, and agents that act on records."""
+"""CAGE-2 envs with the observations and actions of Blue's agents."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from workflow_rl.cage2.env.environment import Cage2
 
 SLEEP_CHOICE = 0
-"""The choice to sleep in every action set, for actions of a teacher that the set lacks."""
+"""The index of Sleep in every action set. It replaces a teacher's action that the set lacks."""
 
 
 class TrueStateView:
-    """Shows the whole network: see `views.Sees` and `compiled.true_state`. envs: of the compiled
-    simulator."""
+    """Shows the whole network: see `views.Sees` and `compiled.true_state`. Raises ConfigError if
+    the envs are not compiled."""
 
     def __init__(self, envs: EnvBatch) -> None:
         batch = getattr(envs, "batch", None)
@@ -55,14 +55,15 @@ class TrueStateView:
 
 
 class RecordView:
-    """Shows records of what Blue is shown: see `agent.blue` and `views.Sees`.
+    """Shows records of Blue's observations: see `agent.blue` and `views.Sees`.
 
-    A record tells of the last step. The first record of an episode tells nothing. envs: of the
-    network, in compiled code or in CybORG.
+    A record describes the last step. The first record of an episode has only the bits. envs: play
+    the network in compiled code or in CybORG.
     """
 
     def __init__(self, envs: EnvBatch, network: Scenario) -> None:
-        self._envs, self._network = envs, network
+        self._envs = envs
+        self._network = network
 
     def begin(self, envs: Sequence[int], obs: Bits) -> NDArray[Any]:
         return records(self._network, obs)
@@ -82,21 +83,21 @@ class RecordView:
 
 
 class ViewedEnvs:
-    """CAGE-2 envs with what an agent of Blue's sees and chooses from. An EnvBatch.
+    """An EnvBatch of CAGE-2 with the observations and choices of a blue agent.
 
-    Observations end with the mask of the choices, if the choices have masks, and then with what a
-    teacher would choose now, if there is one.
+    If the choices have masks, an observation ends with a mask. If there is a teacher, the teacher's
+    choice comes last.
 
     Args:
-        envs: show the bits of the hosts, and take the network's actions by index.
-        view: what the agent sees.
-        choices: what the agent chooses from; None: the network's actions, without an opening or a
-            teacher.
-        opening: actions that begin every episode. The agent chooses after them, and its first
-            reward includes theirs.
-        teacher: acts on records of compiled envs, see `agent.blue`.
-        names_episodes: let EpisodeError name the episode in which any exception is raised, where
-            one env plays.
+        envs: show the bits of the hosts, and take indices of the network's actions.
+        view: makes the agent's observations.
+        choices: the agent's action set. If it is None, the agent chooses from the network's
+            actions, and there is neither an opening nor a teacher.
+        opening: indices of actions that begin every episode. The agent chooses after them, and its
+            first reward includes their rewards.
+        teacher: an actor on records of compiled envs, see `agent.blue`.
+        names_episodes: raise EpisodeError, which names the episode, for any exception in a step of
+            a single env.
     """
 
     def __init__(
@@ -110,17 +111,19 @@ class ViewedEnvs:
     ) -> None:
         self.n_envs = envs.n_envs
         self.close = envs.close
-        self._envs, self._view, self._choices = envs, view, choices
+        self._envs = envs
+        self._view = view
+        self._choices = choices
         self._opening = opening
         self._opening_rewards = np.zeros(envs.n_envs)
         self._teacher = teacher
-        # What the teacher would do next, by env: indices of Blue's actions.
+        # By env: the index of the action that the teacher would choose next.
         self._advice = np.zeros(envs.n_envs, np.int64)
         self._names_episodes = names_episodes
         self._specs: dict[int, EpisodeSpec] = {}
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> NDArray[Any]:
-        """Begin an episode in each of M envs. Return what the agent sees, [M] or [M, D]."""
+        """Begin an episode in each of M envs. Return the observations, [M] or [M, D]."""
         self._specs.update(zip(envs, specs, strict=True))
         with self._episode_named(envs):
             obs = self._envs.reset(envs, specs)
@@ -182,9 +185,10 @@ class ViewedEnvs:
         self._advice[envs], _ = self._teacher.act(shown, envs)
 
     def _choices_of_teacher(self, choices: ActionSet, envs: Sequence[int]) -> Bits:
-        """Return the first choice of each env that stands for what the teacher would do, or
+        """Return, for each env, the first choice that stands for the teacher's action, or
         SLEEP_CHOICE, `[M]`."""
-        n, m = choices.n, len(envs)
+        n = choices.n
+        m = len(envs)
         each_choice = np.tile(np.arange(n), m)
         actions = choices.chosen(np.repeat(envs, n).tolist(), each_choice).reshape(m, n)
         fits = actions == self._advice[envs][:, None]
@@ -201,27 +205,27 @@ def viewed_envs(
     facts: NetworkFacts,
     teacher: Actor | None = None,
 ) -> ViewedEnvs:
-    """Return envs with what a policy sees and chooses from: see `Cage2.view`.
+    """Return envs with the observations and choices of a policy: see `Cage2.view`.
 
     facts: what Blue knows of the networks. teacher: see `ViewedEnvs`.
     """
     playing = getattr(envs, "playing", None)
-    view: Sees = (
-        TrueStateView(envs) if observation == "true-state" else View(observation, facts, playing)
-    )
-    numbers = [facts.named.index(name) for name in opening]
-    return ViewedEnvs(envs, view, ActionSet(actions, facts, playing), numbers, teacher)
+    if observation == "true-state":
+        view: Sees = TrueStateView(envs)
+    else:
+        view = View(observation, facts, playing)
+    opening_indices = [facts.named.index(name) for name in opening]
+    return ViewedEnvs(envs, view, ActionSet(actions, facts, playing), opening_indices, teacher)
 
 
 def record_envs(environment: Cage2, n_envs: int) -> ViewedEnvs:
-    """Return the envs of `environment`, in compiled code or in CybORG, with records as views."""
+    """Return the envs of `environment`, in compiled code or in CybORG, which show records."""
     envs = environment.envs_on_bits(n_envs)
     return ViewedEnvs(envs, RecordView(envs, environment.network), names_episodes=True)
 
 
 def taught_envs(environment: Cage2, teacher: Actor, n_envs: int) -> ViewedEnvs:
-    """Return the envs of `environment` on the compiled simulator, with a teacher: see
-    `Guest.teaching`."""
+    """Return the compiled envs of `environment` with a teacher: see `Guest.teaching`."""
     envs = environment.envs_on_bits(n_envs)
     return viewed_envs(envs, *environment.view, environment.facts, teacher)
 

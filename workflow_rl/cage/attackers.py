@@ -44,7 +44,7 @@ class AttackerError(ValueError):
 class Attacker:
     """One attacker of a mixture.
 
-    name: the attacker's name in configs and tables. weight: the number of shares in a draw.
+    name: the attacker's name in configs and tables. weight: its number of `Attackers.shares`.
     given: the class or object, if the user gave it instead of a name.
     place: "module:Class" of an attacker that this package brings."""
 
@@ -109,7 +109,7 @@ class Attackers:
 class Roster:
     """The names of attackers that a challenge knows.
 
-    names: attackers that the simulators play. mixtures: by name, the text that the name stands for.
+    names: the challenge's own attackers. mixtures: by name, the text that the name stands for.
     by_hand: by name, "module:Class" of an attacker that was written by hand."""
 
     names: tuple[str, ...]
@@ -120,7 +120,7 @@ class Roster:
         """Return the attackers that a value names, and import nothing. Raises AttackerError.
 
         value: a text, a path, a class, an object, or a mapping from these to weights. A path that
-        exists is one attacker, even if a comma or "=" is in the path."""
+        exists is one attacker, even if "=" is in the path."""
         if isinstance(value, Attackers):
             return value
         if isinstance(value, str) and not _is_existing_path(value):

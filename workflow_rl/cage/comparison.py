@@ -43,7 +43,7 @@ class ComparedSimulator(Protocol):
         """Play a step with what `Players.choose` returned. Raises RuntimeError on failure."""
 
     def shown(self) -> dict[str, Any]:
-        """Return observations and rewards. Called once after the reset and after each step."""
+        """Return the results of the reset or the last step. Called once after each of them."""
 
     def network(self) -> dict[str, Any]:
         """Return everything that can change a later step. Called less often than `shown`."""
@@ -116,8 +116,8 @@ def compare_episode(
 ) -> tuple[int, Difference | None, str, tuple[float, float]]:
     """Play one episode in both simulators, and compare what they show at every step.
 
-    network_every: networks are compared at the reset, then each time after so many steps, and at
-    the last step. If it is 0, networks are not compared.
+    network_every: networks are compared at the reset, after every `network_every` steps, and at the
+    last step. If it is 0, networks are not compared.
 
     Returns: steps played, the first difference, the first simulator's error if both raised an
     error or "", and CPU seconds of each simulator."""

@@ -19,8 +19,6 @@ class ChampionBudget(NamedTuple):
 
 
 class CageGuest(Guest):
-    """One side of a CAGE challenge."""
-
     champion: ClassVar[ChampionBudget | None] = None
     """None if the challenge has no recipe."""
 

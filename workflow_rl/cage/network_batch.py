@@ -147,7 +147,6 @@ class NetworkEnvs:
         return self._begin(chosen, specs, seeds, mask_of(chosen, self.n_envs))
 
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
-        """Step each of M envs once."""
         chosen = np.asarray(envs)
         self._steps_left[chosen] -= 1
         truncated = self._steps_left[chosen] == 0

@@ -61,7 +61,8 @@ def moments_of(costs: Iterable[Mapping[str, float]], longest_pause: int = 1) -> 
             first = number
             if moments and number - moments[-1].last <= longest_pause:
                 before = moments.pop()
-                first, cost = before.first, round(before.cost + cost, 1)
+                first = before.first
+                cost = round(before.cost + cost, 1)
             moments.append(Moment(cause, first, number, cost))
     every = [moment for moments in by_cause.values() for moment in moments]
     return tuple(sorted(every, key=lambda moment: (-moment.cost, moment.first)))

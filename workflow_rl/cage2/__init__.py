@@ -17,7 +17,8 @@ _ENVS = {
     "Cage2RedEnv": "red_env.Cage2RedEnv",
     "duel_env": "duel_env.Cage2DuelEnv",
 }
-"""Where the envs for users are. Simulators import parts of this package, and need no Gymnasium."""
+"""The module and class of each env for users, imported when asked for: simulators import this
+package and need no Gymnasium."""
 __all__ = [*_ENVS]
 
 

@@ -11,15 +11,15 @@ from workflow_rl.cage2.scenario.actions import EXPLOITS
 from workflow_rl.cage2.scenario.scenario import Scenario
 
 ENTERPRISE = "Enterprise"
-"""Where Red has a session on a host with this in its name, CybORG opens subnets that are closed."""
+"""CybORG opens closed subnets once Red has a session on a host whose name contains this text."""
 
 
 class Reach(NamedTuple):
-    """A host as Red reaches it.
+    """How Red reaches a host.
 
-    found_from: where Red finds the host's address: all hosts that lead there and that Red can hold,
-    or else the subnet. Empty where Red begins, or if Red never finds the host. exploits: those that
-    give a session. is_held: whether Red can get a privileged session, in any number of steps.
+    found_from: where Red finds the host's address. These are the hosts that lead to the host and
+    that Red can hold, or else its subnet. Empty if Red begins on the host, or never finds it.
+    exploits: the exploits that give a session. is_held: whether Red can get a privileged session.
     """
 
     found_from: tuple[str, ...]
@@ -28,13 +28,15 @@ class Reach(NamedTuple):
 
 
 def attack_graph(scenario: Scenario) -> Mapping[str, Reach]:
-    """Return by host how Red reaches it, if Blue does nothing."""
-    description, exploits = scenario.description(), _exploits(scenario)
+    """Return, for each host, how Red reaches the host if Blue does nothing."""
+    description = scenario.description()
+    exploits = _exploits(scenario)
     subnet_of = scenario.subnet_of
     home = subnet_of[scenario.red_host]
-    # By host that Red finds: the host or the subnet where Red finds it first.
+    # For each host that Red finds: the host or the subnet where Red finds this host first.
     first_source: dict[str, str | None] = {scenario.red_host: None}
-    held, subnets = [scenario.red_host], [home]
+    held = [scenario.red_host]
+    subnets = [home]
 
     def is_open(subnet: str) -> bool:
         access = description["Subnets"][subnet]["NACLs"]
@@ -51,6 +53,7 @@ def attack_graph(scenario: Scenario) -> Mapping[str, Reach]:
                 subnets.append(subnet_of[target])
 
     explore(scenario.red_host)
+    # A host that Red takes can open subnets: repeat until nothing new is known.
     n_known = 0
     while n_known < len(first_source) + len(held) + len(subnets):
         n_known = len(first_source) + len(held) + len(subnets)
@@ -77,15 +80,16 @@ def attack_graph(scenario: Scenario) -> Mapping[str, Reach]:
 
 
 def _exploits(scenario: Scenario) -> dict[str, tuple[str, ...]]:
-    """Return by host the exploits that give Red a session, wherever it begins."""
+    """Return, for each host, the exploits that give Red a session from any other host."""
     from workflow_rl.cage2.compiled.description import tables_of
     from workflow_rl.cage2.compiled.tables import SSH_PORT, VULNERABLE, VULNERABLE_AS_ROOT
 
     tables = tables_of(scenario).of
     works = np.isin(tables["vulnerability"], (VULNERABLE, VULNERABLE_AS_ROOT))
-    # A password has to be guessed, too.
+    # The exploit of SSH also needs a password that can be guessed.
     works[:, SSH_PORT] &= tables["bruteforceable"] > 0
+    exploits = np.array([*EXPLOITS])
     return {
-        host: tuple(exploit for exploit, does in zip(EXPLOITS, row, strict=True) if does)
-        for host, row in zip(scenario.hosts, works.tolist(), strict=True)
+        host: tuple(exploits[works_here].tolist())
+        for host, works_here in zip(scenario.hosts, works, strict=True)
     }

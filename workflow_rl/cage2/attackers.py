@@ -1,6 +1,6 @@
 """Attackers that are written in Python, and play Red in the compiled simulator without CybORG.
 
-An attacker is an object with two methods, see `RedProgram`. It needs nothing but this module:
+An attacker is an object with two methods, see `RedProgram`. This is a complete attacker:
 
     class Patient:
         def begin(self, random):
@@ -9,8 +9,8 @@ An attacker is an object with two methods, see `RedProgram`. It needs nothing bu
         def act(self, seen):
             return "Sleep" if self.random.random() < 0.5 else self.random.choice(seen.possible)
 
-`AttackerBatch` is what the simulator asks: one attacker in many envs. `OneByOne` makes one of a
-class, `PolicyAttacker` of a trained policy.
+The simulator asks an `AttackerBatch` for actions: one attacker in many envs. `OneByOne` makes a
+batch from a class, and `PolicyAttacker` makes a batch from a trained policy.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 class Seen:
-    """What Red has observed in one env, up to now, and what it may do. It is valid until Red acts.
+    """Red's observations in one env up to now, and Red's actions. Valid until Red acts.
 
     action_names: the names `[A]` of Red's actions, by index: `Scenario.red_action_names`.
     obs: uint8, zeros and ones, as `Cage2RedEnv` shows them.
-    mask: bool `[A]`, the actions that can do anything now. The others are allowed too: they fail.
+    mask: bool `[A]`, the actions that can succeed now. Red may choose the other actions: they fail.
     """
 
     def __init__(
@@ -43,12 +43,13 @@ class Seen:
         self.action_names = action_names
         self.obs = row[: -len(action_names)]
         self.mask = row[-len(action_names) :].view(np.bool_)
-        self._simulator, self._env = simulator, env
+        self._simulator = simulator
+        self._env = env
 
     @property
     def success(self) -> bool | None:
         """Whether Red's last action succeeded; None if Red slept, or has not acted."""
-        succeeded, failed = self.obs[-2:].tolist()
+        succeeded, failed = self.obs[-2:].tolist()  # An observation ends with these two bits.
         return bool(succeeded) if succeeded or failed else None
 
     @property
@@ -70,17 +71,17 @@ class Seen:
     def observation(self) -> dict[str, Any]:
         """What CybORG shows Red after its last action, in plain values.
 
-        `"success"` is True, False, or None for unknown. Addresses are strings, and so are enums.
+        `"success"` is True, False, or None for unknown. Addresses and enums are strings.
         """
         observation: dict[str, Any] = self._simulator.observation(self._env)
         return observation
 
 
 class SeenBatch(NamedTuple):
-    """What Red has observed in M envs. It is valid until Red acts.
+    """Red's observations in M envs. Valid until Red acts.
 
-    rows: uint8 `[M, O + A]`, the observation and the mask of each env: see `Seen`. action_names: of
-    Red's actions, `[A]`. simulator: a `RedSimulator`. envs: their numbers in it, `[M]`.
+    rows: uint8 `[M, O + A]`, the observation and the mask of each env, see `Seen`. action_names:
+    `[A]`, by index. simulator: a `RedSimulator`. envs: `[M]`, indices of envs in the simulator.
     """
 
     rows: NDArray[np.uint8]
@@ -89,7 +90,7 @@ class SeenBatch(NamedTuple):
     envs: Sequence[int]
 
     def of(self, i: int) -> Seen:
-        """Return what Red has observed in the i-th of the M envs."""
+        """Return Red's observations in the i-th of the M envs."""
         return Seen(self.rows[i], self.action_names, self.simulator, self.envs[i])
 
 
@@ -99,16 +100,16 @@ class AttackerBatch(Protocol):
     def begin(
         self, envs: Sequence[int], seeds: Sequence[int], generators: Sequence[random.Random]
     ) -> None:
-        """Begin an episode in each of M envs. seeds, generators: of the episodes, `[M]`."""
+        """Begin an episode in each of M envs. seeds, generators: `[M]`, one for each episode."""
 
     def act(self, envs: Sequence[int], seen: SeenBatch) -> NDArray[np.int64]:
         """Return the next action in each of M envs: indices `[M]` into `SeenBatch.action_names`."""
 
 
 class OneByOne:
-    """An `AttackerBatch` of attackers that decide one by one.
+    """An `AttackerBatch` that asks a `RedProgram` of its own for each env.
 
-    make: makes an `RedProgram`, such as its class. It is called once for each env.
+    make: returns a new `RedProgram`; it may be the class. Called once for each env.
     """
 
     def __init__(self, make: Callable[[], RedProgram]) -> None:
@@ -124,7 +125,7 @@ class OneByOne:
             self._attackers[env].begin(generator)
 
     def act(self, envs: Sequence[int], seen: SeenBatch) -> NDArray[np.int64]:
-        """Raises ValueError for what is no action."""
+        """Return the actions of all envs. Raises ValueError if an attacker returns no action."""
         actions = np.zeros(len(envs), np.int64)
         for i, env in enumerate(envs):
             try:
@@ -156,7 +157,7 @@ class ProgramOnRows:
 class PolicyAttacker:
     """An `AttackerBatch` that plays a policy, which was trained on Red's side of CAGE-2.
 
-    actor: sees rows, see `SeenBatch`.
+    actor: observes the rows of `SeenBatch`.
     """
 
     def __init__(self, actor: Actor) -> None:
@@ -173,7 +174,7 @@ class PolicyAttacker:
         return actions.astype(np.int64)
 
 
-# --- CybORG's own attackers on Scenario 2, written as such ---------------------------------------
+# --- CybORG's own attackers on Scenario 2, as `RedProgram`s --------------------------------------
 
 USERS = ("User1", "User2", "User3", "User4")
 B_LINES_TARGETS = {
@@ -182,16 +183,16 @@ B_LINES_TARGETS = {
     "third": "Enterprise2",
     "op_server": "Op_Server0",
 }
-"""By their roles in B_lineAgent's plan: what does not follow from the first host."""
+"""By role in B_lineAgent's plan: the targets that do not depend on the first host."""
 
 
 class BLine:
-    """`B_lineAgent`: a plan of fifteen actions, with a step back after each one that fails."""
+    """`B_lineAgent` follows a plan of fifteen actions, and goes back after an action that fails."""
 
     def begin(self, random: random.Random) -> None:
         self._random = random
         self._at = 0
-        self._made: dict[int, str] = {}
+        self._made: dict[int, str] = {}  # By index in the plan: the action with its target.
         self._first = ""
 
     def act(self, seen: Seen) -> str:
@@ -199,13 +200,12 @@ class BLine:
             self._at = min(self._at + 1, len(PLAN) - 1) if seen.success else AFTER_FAILURE[self._at]
             kind, role = PLAN[self._at]
             if self._at not in self._made:
-                target = self._target(role, seen)
-                if (kind, role) == ("ExploitRemoteService", "op_server") and not seen.can(
-                    f"{kind} {target}"
-                ):
+                action = f"{kind} {self._target(role, seen)}"
+                is_last_exploit = (kind, role) == ("ExploitRemoteService", "op_server")
+                if is_last_exploit and not seen.can(action):
                     self._at = 0
                     continue
-                self._made[self._at] = f"{kind} {target}"
+                self._made[self._at] = action
             return self._made[self._at]
 
     def _target(self, role: str, seen: Seen) -> str:
@@ -219,7 +219,7 @@ class BLine:
 
 
 class Meander:
-    """`RedMeanderAgent`: it attacks hosts at random, subnet after subnet."""
+    """`RedMeanderAgent` attacks hosts at random, subnet after subnet."""
 
     def begin(self, random: random.Random) -> None:
         self._random = random
@@ -242,13 +242,14 @@ class Meander:
             if subnet not in self._swept and seen.can(f"DiscoverRemoteSystems {subnet}"):
                 self._swept.add(subnet)
                 return "DiscoverRemoteSystems", subnet
-        addresses, hosts = list(seen.addresses), sorted(seen.addresses)
+        addresses = list(seen.addresses)
         self._random.shuffle(addresses)
         known = [host for host in addresses if seen.can(f"DiscoverNetworkServices {host}")]
         for host in known:
             if host not in self._scanned:
                 self._scanned.add(host)
                 return "DiscoverNetworkServices", host
+        hosts = sorted(seen.addresses)
         self._random.shuffle(hosts)
         lost = self._entered - self._exploited
         for host in hosts:
@@ -279,12 +280,12 @@ class Meander:
 
 
 class Stubborn:
-    """Repeats the actions that it likes, and draws anew now and then which these are.
+    """An attacker without a plan. It repeats the actions that it likes, and sometimes draws which
+    actions it likes. Blue learns from it to meet attackers that behave like no known attacker."""
 
-    It has no plan. Blue learns against it what to do against attackers that behave like nobody.
-    """
-
-    CURIOSITY, FICKLENESS, TASTE = 0.3, 0.1, 3.0
+    CURIOSITY = 0.3  # Probability to try an action for the first time.
+    FICKLENESS = 0.1  # Probability to draw all likings again.
+    TASTE = 3.0  # Standard deviation of the logarithm of a liking.
 
     def begin(self, random: random.Random) -> None:
         self._random = random
@@ -295,7 +296,7 @@ class Stubborn:
         if not self._likings:
             self._untried = set(range(1, len(seen.action_names)))
             self._choose_likings(len(seen.action_names))
-        possible = np.flatnonzero(seen.mask)[1:].tolist()
+        possible = np.flatnonzero(seen.mask)[1:].tolist()  # The first one is Sleep.
         untried = [action for action in possible if action in self._untried]
         if untried and self._random.random() < self.CURIOSITY:
             action = self._random.choice(untried)

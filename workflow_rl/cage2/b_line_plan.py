@@ -1,7 +1,4 @@
-"""What B_lineAgent's plan needs of a scenario, and of all networks of a family.
-
-The plan refers to hosts by name.
-"""
+"""B_lineAgent's plan, and the hosts that the plan needs in a scenario or a family."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ if TYPE_CHECKING:
     from workflow_rl.cage2.scenario.scenario import Scenario
 
 GOAL = "Op_Server0"
-"""The host that B_lineAgent and RedMeanderAgent want to stop."""
+"""The host whose service B_lineAgent and RedMeanderAgent want to stop."""
 _TAKE = ("DiscoverNetworkServices", "ExploitRemoteService", "PrivilegeEscalate")
 PLAN = (
     ("DiscoverRemoteSystems", "user"),
@@ -27,26 +24,27 @@ PLAN = (
 attacks first. enterprise: the host of Enterprise that `first` leads to. subnet: the subnet of
 `enterprise`. third: the third host of `subnet`. op_server: GOAL."""
 AFTER_FAILURE = (0, 1, 2, 2, 2, 2, 5, 5, 5, 5, 9, 9, 9, 12, 13)
-"""The action that follows each one that fails."""
+"""By index in PLAN: the index of the action that B_lineAgent tries next if this action fails."""
 
 
 def missing_for_b_line(scenario: Scenario) -> str | None:
-    """Return why B_lineAgent cannot play, if it cannot.
+    """Return why B_lineAgent cannot play the scenario, or None if it can.
 
-    It begins on User0, takes any other host of its subnet, from there a host that is
-    called Enterprise, then the third host of that one's subnet, and from there GOAL."""
-    description, entry = scenario.description(), scenario.red_host
-    hosts, subnets = description["Hosts"], description["Subnets"]
+    The agent begins on User0 and takes any other host of that subnet. This host leads to a host
+    that is called Enterprise. The third host of the subnet of Enterprise leads to GOAL."""
+    description = scenario.description()
+    hosts = description["Hosts"]
+    entry = scenario.red_host
     if entry != "User0":
         return f"its plan begins on User0, and Red begins on {entry}"
     home = scenario.subnet_of[entry]
-    first = scenario.subnets[home]
-    if len(first) == 1:
+    users = scenario.subnets[home]
+    if len(users) == 1:
         return "its plan needs a second host in the subnet of User0"
-    for host in first:
+    for host in users:
         if host == entry:
             continue
-        # An observation names the explored host first.
+        # An observation names the explored host before the hosts to which the host leads.
         explored = [name for name in (host, *hosts) if name in hosts[host].get("info", {})]
         in_enterprise = [name for name in (host, *explored) if "Enterprise" in name]
         target = in_enterprise[0] if in_enterprise else host
@@ -55,32 +53,35 @@ def missing_for_b_line(scenario: Scenario) -> str | None:
         if hosts[target].get("info", {}).get(target, {}).get("Interfaces") != "All":
             return f"its plan needs the interfaces of {target} in what {target} leads to"
         subnet = scenario.subnet_of[target]
-        second = scenario.subnets[subnet]
-        if len(second) < 3 or "Interfaces" not in hosts[second[2]].get("info", {}).get(GOAL, {}):
+        subnet_hosts = scenario.subnets[subnet]
+        third = subnet_hosts[2] if len(subnet_hosts) > 2 else None
+        if third is None or "Interfaces" not in hosts[third].get("info", {}).get(GOAL, {}):
             return f"its plan needs a third host, which leads to {GOAL}, in the subnet of {target}"
-        # It takes the first port that a scan shows, and raises an error if it shows none.
-        access = subnets[subnet]["NACLs"]
+        access = description["Subnets"][subnet]["NACLs"]
         if access.get(home, access.get("all", {"in": "None"}))["in"] == "None":
             return f"its plan needs the subnet {subnet}, which is closed to {home}"
-        for scanned in (target, second[2]):
+        # The agent exploits the first port that a scan shows. Without a port, it raises an error.
+        for scanned in (target, third):
             if not any(process.get("Connections") for process in hosts[scanned]["Processes"]):
                 return f"its plan needs an open port on {scanned}"
     return None
 
 
 def kept_hosts(start: Scenario, entry: Sequence[str]) -> set[str]:
-    """Return the hosts that every network of a family has. entry: those where Red may begin."""
+    """Return the hosts that every network of a family has. entry: hosts where Red may begin."""
     data = json.loads(start.content)
     kept = {start.red_host, server_host(data["Agents"]), GOAL, *entry}
     for hosts in start.subnets.values():
-        # B_lineAgent picks a host by its position: all up to one that leads to GOAL stay.
-        leading = [
-            n for n, host in enumerate(hosts, 1) if GOAL in data["Hosts"][host].get("info", {})
-        ]
-        kept |= {*hosts[: max(leading, default=0)]}
+        # B_lineAgent picks a host by its position, so all hosts before one that leads to GOAL stay.
+        n_kept = 0
+        for position, host in enumerate(hosts, 1):
+            if GOAL in data["Hosts"][host].get("info", {}):
+                n_kept = position
+        kept.update(hosts[:n_kept])
     return kept
 
 
 def server_host(agents: Mapping[str, Any]) -> str:
+    """Return the host of the session that is the parent of Blue's other sessions."""
     sessions = agents["Blue"]["starting_sessions"]
-    return next(str(s["hostname"]) for s in sessions if s.get("parent") is None)
+    return next(str(session["hostname"]) for session in sessions if session.get("parent") is None)

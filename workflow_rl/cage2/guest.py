@@ -1,4 +1,4 @@
-"""CAGE-2 as a guest: the arguments of its environments, with their ranges, and what it brings.
+"""CAGE-2 as a guest: the arguments of its environments, and what the general code asks for.
 
 No simulator is imported before an environment is made. Workers do not import this module, because
 pydantic would make them larger and slower to start.
@@ -32,12 +32,7 @@ from workflow_rl.cage2.scenario.loading import played_of, scenario_text
 from workflow_rl.cage2.scenario.scenario import NAMED, Scenario
 from workflow_rl.cage2.scenario.simulator_protocol import MAX_STEPS, SIMULATORS
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, RED_ENV_ID, SCENARIO2
-from workflow_rl.environments.challenge import (
-    Export,
-    Replays,
-    Scoring,
-    Side,
-)
+from workflow_rl.environments.challenge import Export, Replays, Scoring, Side
 from workflow_rl.environments.environment import Environment
 from workflow_rl.errors import ConfigError
 
@@ -53,19 +48,19 @@ IN_ANY_SCENARIO: dict[str, tuple[Any, ...]] = {
     "actions": ("all", "by-host"),
     "opening": ((),),
 }
-"""What is made for other scenarios than Scenario 2, too."""
+"""The choices that every scenario allows."""
 
 
 class Cage2Arguments(Settings):
-    """The arguments of `Cage2`, checked. Making one raises ConfigError."""
+    """The checked arguments of `Cage2`. Raises ConfigError."""
 
     red_agent: Annotated[str, BeforeValidator(REDS.text)] = Field(
         Cage2.red_agent,
         description="The red agent: B_lineAgent, RedMeanderAgent, SleepAgent, module:Class of your "
-        "own, or the folder or policy file of a trained one. Of several with weights, such as "
-        "B_lineAgent=2,my_red:MyRed=1, each episode draws one. mixed draws one of the three; "
-        "attackers does so too, but seldom draws SleepAgent, which does nothing. See "
-        "docs/how-to/red-agents.md.",
+        "own, or the folder or policy file of a trained one. If you give several with weights, "
+        "such as B_lineAgent=2,my_red:MyRed=1, each episode draws one. mixed draws one of the "
+        "first three. attackers also draws one of them, but seldom SleepAgent, which does "
+        "nothing. See docs/how-to/red-agents.md.",
     )
     max_steps: Annotated[int, Field(ge=1, le=MAX_STEPS)] = Field(
         Cage2.max_steps,
@@ -75,9 +70,8 @@ class Cage2Arguments(Settings):
     simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
         Cage2.simulator,
         description="compiled is this package's own simulator, which plays the same episodes as "
-        "CybORG; cyborg is CybORG itself, which also plays its own classes as red agents: "
-        "csle-cyborg, sped up without changing a bit, and in scenario1b CAGE-1's own package, if "
-        "it is installed.",
+        "CybORG. cyborg is CybORG itself, whose own classes can also be red agents: csle-cyborg, "
+        "sped up with equal results, or CAGE-1's own package in scenario1b, if it is installed.",
     )
     observation: Annotated[str, OneOf(OBSERVATIONS)] = Field(
         Cage2.observation,
@@ -89,8 +83,8 @@ class Cage2Arguments(Settings):
     )
     actions: Annotated[str, OneOf(ACTION_SETS)] = Field(
         Cage2.actions,
-        description="What the policy chooses from. all: the 145 actions. by-host: those that can "
-        "do any good, with one action for all decoys of a host. by-host-timed: as by-host, "
+        description="What the policy chooses from. all: the 145 actions. by-host: the actions that "
+        "can be useful, with one action for all decoys of a host. by-host-timed: as by-host, "
         "without a Restore that does not pay before the challenge's horizons.",
     )
     opening: Annotated[tuple[Annotated[str, OneOf(ACTION_NAMES)], ...], Field(strict=False)] = (
@@ -102,9 +96,9 @@ class Cage2Arguments(Settings):
 
     scenario: Annotated[str, ContentOf(scenario_text, tuple(NAMED))] = Field(
         Cage2.scenario,
-        description="The network: scenario2, scenario1b of CAGE Challenge 1, a scenario file of "
-        "CybORG's, or a family file, of which each episode draws a network. The content is kept "
-        "with the run. See docs/how-to/own-scenario.md.",
+        description="The network: scenario2, scenario1b of CAGE Challenge 1, a scenario file in "
+        "CybORG's format, or a family file, of which each episode draws a network. The run keeps "
+        "the content. See docs/how-to/own-scenario.md.",
     )
 
     @model_validator(mode="after")
@@ -137,51 +131,49 @@ class Cage2Arguments(Settings):
                 "simulator",
                 f"{self.simulator} plays one scenario: for the family {scenario}, choose compiled",
             )
-        has_belief = scenario == Scenario.scenario1b()
         for name, general in IN_ANY_SCENARIO.items():
-            general = (*general, *["belief"] * (name == "observation" and has_belief))
-            if (chosen := getattr(self, name)) not in general:
-                raise ConfigError(
-                    name,
-                    f"{chosen} is made for scenario2 alone: in {scenario}, "
-                    + (
-                        f"choose {' or '.join(map(str, general))}"
-                        if any(general)
-                        else "leave it out (--preset any-network has none)"
-                    ),
-                )
-        if (problem := problem_of_reds(scenario, REDS.read(self.red_agent))) is not None:
-            raise ConfigError("red_agent", problem)
+            choices = general
+            if name == "observation" and scenario == Scenario.scenario1b():
+                choices = (*general, "belief")
+            chosen = getattr(self, name)
+            if chosen not in choices:
+                advice = "leave it out (--preset any-network has none)"
+                if name != "opening":
+                    advice = f"choose {' or '.join(choices)}"
+                problem = f"{chosen} is made for scenario2 alone: in {scenario}, {advice}"
+                raise ConfigError(name, problem)
+        refused = problem_of_reds(scenario, REDS.read(self.red_agent))
+        if refused is not None:
+            raise ConfigError("red_agent", refused)
 
 
 class Cage2RedArguments(Settings):
-    """The arguments of `Cage2Red`, checked. Making one raises ConfigError."""
+    """The checked arguments of `Cage2Red`. Raises ConfigError."""
 
     blue_agent: str = Field(
         Cage2Red.blue_agent,
         description="The blue agent that Red is trained against, which does not learn: a run "
-        "folder, checkpoint or policy file, or the name of an agent. Or several with weights, such "
-        "as champion=2,runs/blue=1, of which the seed of each episode draws one.",
+        "folder, checkpoint or policy file, or the name of an agent. If you give several with "
+        "weights, such as champion=2,runs/blue=1, each episode draws one.",
     )
     max_steps: Annotated[int, Field(ge=1, le=MAX_STEPS)] = Field(
         Cage2Red.max_steps, description="Steps after which an episode is truncated."
     )
     scenario: Annotated[str, ContentOf(scenario_text, tuple(NAMED))] = Field(
         Cage2Red.scenario,
-        description="The network, which is no family: scenario2, scenario1b of CAGE Challenge 1, "
-        "or a scenario file of CybORG's. The content is kept with the run.",
+        description="The network: scenario2, scenario1b of CAGE Challenge 1, or a scenario file "
+        "in CybORG's format. Families are refused. The run keeps the content.",
     )
 
     @model_validator(mode="after")
     def _plays_one_network(self) -> Self:
-        if isinstance(scenario := played_of(self.scenario), ScenarioFamily):
-            raise ConfigError("scenario", f"{scenario} is a family, and Red learns in one network")
+        network = played_of(self.scenario)
+        if isinstance(network, ScenarioFamily):
+            raise ConfigError("scenario", f"{network} is a family, and Red learns in one network")
         return self
 
 
 class Cage2Guest(CageGuest):
-    """CAGE Challenge 2."""
-
     env_id = ENV_ID
     title = "CAGE-2"
     most_used = ("red_agent", "simulator")
@@ -195,12 +187,9 @@ class Cage2Guest(CageGuest):
     recommended = ("cage2-quick",)
     # The table of 52 bits shows neither Blue's decoys nor what Red has found out.
     off_policy: ClassVar = {"observation": "belief", "actions": "by-host"}
-    measured: ClassVar = {
-        "compiled": {"simulator": "compiled"},
-        "cyborg": {"simulator": "cyborg"},
-    }
+    measured: ClassVar = {"compiled": {"simulator": "compiled"}, "cyborg": {"simulator": "cyborg"}}
     champion: ClassVar[ChampionBudget | None] = ChampionBudget(
-        CHAMPION["total_episodes"], 8000, 300
+        training=CHAMPION["total_episodes"], selection=8000, score=300
     )
     released: ClassVar = {
         name: Path(__file__).parent / "agent" / "released" / f"{name}.npz"
@@ -261,16 +250,16 @@ class Cage2Guest(CageGuest):
         require_fit(environment.family or environment.network, agent, policy, trained_on)
         if isinstance(trained_on, Cage2) and trained_on.view == environment.view:
             is_like = environment.network.is_like(trained_on.network)
-            are_families = environment.family or trained_on.family
-            if environment.scenario == trained_on.scenario or (is_like and not are_families):
+            is_any_family = environment.family or trained_on.family
+            if environment.scenario == trained_on.scenario or (is_like and not is_any_family):
                 return None
         if environment.family is not None:
             raise ConfigError(
                 "teacher", f"{agent} sees or chooses other things: in a family, it teaches its own"
             )
-        fast = environment.scored()
-        fast.batches(why="only compiled code asks a teacher that sees or chooses other things")
-        fast.check()
+        compiled = environment.scored()
+        compiled.batches(why="only compiled code asks a teacher that sees or chooses other things")
+        compiled.check()
         teacher = load_blue(agent, environment.network, greedy=True)
         return functools.partial(taught_envs, environment, teacher)
 
@@ -289,7 +278,7 @@ class Cage2Guest(CageGuest):
         from workflow_rl.cage2.scoring.selection import candidate_score
 
         score = functools.partial(candidate_score, actions=PLAYS_WITH["actions"])
-        return Recipe(CHAMPION, N_CANDIDATES, score, (16, 4, 1), PLAYS_WITH)
+        return Recipe(CHAMPION, N_CANDIDATES, score, shares=(16, 4, 1), plays_with=PLAYS_WITH)
 
     def parity(self) -> Any:
         from workflow_rl.cage2.commands.parity import parity_of_cage2
@@ -323,8 +312,6 @@ class Cage2Guest(CageGuest):
 
 
 class Cage2RedGuest(CageGuest):
-    """CAGE Challenge 2 from Red's side."""
-
     env_id = RED_ENV_ID
     title = "CAGE-2, Red's side"
     most_used = ("blue_agent",)

@@ -1,7 +1,6 @@
 """What CAGE-2 brings to a comparison of CybORG with the compiled simulator: see `cage.comparison`.
 
-What an agent of each team does in the next step, as `Players.choose` returns it, is a pair: Blue's
-action, and Red's if Red chooses from outside of the simulators.
+Some red agents choose from outside: a program beside both simulators tells them Red's actions.
 """
 
 from __future__ import annotations
@@ -37,14 +36,16 @@ if TYPE_CHECKING:
 
 EPISODES_OF_A_SHARE = 50
 Chosen: TypeAlias = tuple[int, int | None]
+"""The actions of Blue and Red in a step. None if Red does not choose from outside."""
 
 
 class BlueAndRed:
-    """The `comparison.Players`. red: sees rows, see `attackers.SeenBatch`; None if Red is one of
-    CybORG's, which both simulators have."""
+    """The `comparison.Players`. red: an actor on the rows of `attackers.SeenBatch`, or None for a
+    red agent of CybORG's, which both simulators have."""
 
     def __init__(self, blue: Blue, red: Actor | None = None) -> None:
-        self._blue, self._red = blue, red
+        self._blue = blue
+        self._red = red
 
     def reset(self, episode: ComparedEpisode, first: CybORGSide) -> None:
         self._blue.reset(episode.seed)
@@ -52,9 +53,13 @@ class BlueAndRed:
             self._red.reset(episode.seed)
 
     def choose(self, first: CybORGSide) -> Chosen:
-        red = None if self._red is None else int(self._red.act(first.red_row[None])[0][0])
+        red_action = None
+        if self._red is not None:
+            red_actions, _ = self._red.act(first.red_row[None])
+            red_action = int(red_actions[0])
         shown = records(self._blue.network, first.obs[None], first.info["suspicious_hosts"])
-        return int(self._blue.act(shown)[0][0]), red
+        actions, _ = self._blue.act(shown)
+        return int(actions[0]), red_action
 
 
 class CybORGSide:
@@ -101,7 +106,7 @@ class CompiledSide:
     asks for the actions of a Red that chooses from outside."""
 
     def __init__(self, max_steps: int, scenario: Scenario, from_outside: bool) -> None:
-        # Here and not above: the command line should not wait for numba.
+        # Imported here, so that the command line does not wait for numba.
         from workflow_rl.cage2.compiled.description import tables_of
         from workflow_rl.cage2.compiled.red_simulator import RedSimulator
         from workflow_rl.cage2.compiled.simulator import CompiledSimulator
@@ -147,7 +152,6 @@ class CompiledSide:
 def both_sides(
     simulator: str, max_steps: int, scenario: Scenario, from_outside: bool
 ) -> tuple[CybORGSide, CompiledSide]:
-    """Return CybORG, see `CybORGSide`, and the compiled simulator."""
     cyborg = CybORGSide(simulator, max_steps, scenario, from_outside)
     return cyborg, CompiledSide(max_steps, scenario, from_outside)
 
@@ -172,7 +176,7 @@ class Cage2Comparison:
 
     Args:
         simulator: which CybORG, one of SIMULATORS, or PUBLISHED.
-        blues, reds: the agents by name; None for a red agent of CybORG's.
+        blues, reds: the agents by name, or None for a red agent of CybORG's.
     """
 
     simulator: str
@@ -192,7 +196,7 @@ class Cage2Comparison:
     def described(
         self, difference: Difference, first: ComparedSimulator, second: ComparedSimulator
     ) -> str:
-        """Return all that differs, and both networks, side by side."""
+        """Return the values that differ, and both networks, side by side."""
         episode, step, what = difference
         lines = [
             f"{episode.red_agent}, blue {episode.blue}, seed {episode.seed}: first difference in "
@@ -210,23 +214,25 @@ class Cage2Comparison:
         """
         for red_agent, blue in itertools.product(self.reds, self.blues):
             for part, network_every in ((seeds[:n_networks], 1), (seeds[n_networks:], 0)):
-                for i in range(0, len(part), EPISODES_OF_A_SHARE):
+                for start in range(0, len(part), EPISODES_OF_A_SHARE):
                     episodes = (
                         ComparedEpisode(blue, red_agent, seed, self.max_steps)
-                        for seed in part[i : i + EPISODES_OF_A_SHARE]
+                        for seed in part[start : start + EPISODES_OF_A_SHARE]
                     )
                     yield WorkShare(tuple(episodes), network_every)
 
 
 def _side_by_side(pairs: dict[str, tuple[Any, Any]], width: int = 60) -> list[str]:
-    names = max(map(len, pairs), default=0)
-    lines = [f"  {'':{names}}  {'CybORG':{width}}  compiled"]
-    for name, (reference, compiled) in pairs.items():
-        mark = " " if are_same(reference, compiled) else "*"
-        first, right = _chunks(str(reference), width), _chunks(str(compiled), width)
-        for i, (a, b) in enumerate(itertools.zip_longest(first, right, fillvalue="")):
-            label = name if i == 0 else ""
-            lines.append(f"{mark} {label:{names}}  {a:{width}}  {b}".rstrip())
+    """Return a table of the names and both values, cut into chunks of `width` characters."""
+    name_width = max(map(len, pairs), default=0)
+    lines = [f"  {'':{name_width}}  {'CybORG':{width}}  compiled"]
+    for name, (cyborg, compiled) in pairs.items():
+        mark = " " if are_same(cyborg, compiled) else "*"
+        label = name
+        chunks = (_chunks(str(cyborg), width), _chunks(str(compiled), width))
+        for left, right in itertools.zip_longest(*chunks, fillvalue=""):
+            lines.append(f"{mark} {label:{name_width}}  {left:{width}}  {right}".rstrip())
+            label = ""
     return lines
 
 

@@ -10,14 +10,13 @@ from workflow_rl.cage2.scenario2 import ENV_ID, SCENARIO1B
 # The champion's run, with a smaller network and a fifth of its episodes.
 QUICK: dict[str, Any] = {
     "env_args": {
-        # The belief is all that Blue can know; the action set leaves out actions that do
-        # nothing.
+        # The belief is all that Blue can know. The action set has no actions that do nothing.
         "simulator": "compiled",
         "observation": "belief",
         "actions": "by-host",
         # One agent plays against all red agents, and is never told which one attacks.
         "red_agent": "attackers",
-        # Decoys can keep Red off no host in User but User2, and only if they are there
+        # User2 is the only host in User that decoys can keep from Red, and they have to be there
         # before Red scans the host.
         "opening": ("DecoyFemitter User2", "DecoyTomcat User2", "DecoyApache User2"),
     },
@@ -31,8 +30,8 @@ QUICK: dict[str, Any] = {
         "minibatch_size": 5000,
         "epochs": 4,
         "learning_rate": 2e-3,
-        # What matters shows within some 30 steps; a lambda of 0.95 gives up hosts that pay
-        # off later.
+        # Actions have their effects within some 30 steps. With a lambda of 0.95, the agent gives
+        # up hosts whose defence pays only later.
         "discount": 0.97,
         "gae_lambda": 0.97,
         "entropy_coef": 0.01,
@@ -46,16 +45,17 @@ CHAMPION: dict[str, Any] = {
     "total_episodes": 80_000,
     "settings": {**QUICK["settings"], "hidden_sizes": (128, 128)},
     "learner_threads": 2,
-    # Of 400 updates: the candidates are checkpoints of the last half.
+    # The run has 400 updates. The candidates are checkpoints of the second half.
     "keep_every": 6,
 }
-"""The run of `train-champion`, as the trainer takes it in Python."""
+"""The run of `train-champion`, as fields of a TrainConfig."""
 N_CANDIDATES = 30
 PLAYS_WITH = {"actions": "by-host-timed"}
-"""The action set of play. Training leaves the clock out, which the agent does not see."""
+"""The action set with which the agent plays. It depends on the step, which the agent does not
+observe, so training uses another set."""
 
-# For CAGE Challenge 1. Where a decoy has let Red into a sandbox, it pays to wait. Blue finds this
-# out late, and needs more entropy until then.
+# For CAGE Challenge 1. Once a decoy has let Red into a sandbox, waiting pays. Blue learns this
+# late, and needs more entropy until then.
 CAGE1: dict[str, Any] = {
     "env_args": {
         "simulator": "compiled",
@@ -80,20 +80,16 @@ CAGE1: dict[str, Any] = {
     },
 }
 
-# One generation of Blue in a duel, which goes on from the one before: see docs/how-to/duel.md.
+# One generation of Blue in a duel. It starts from the last generation: see docs/how-to/duel.md.
 ROBUST: dict[str, Any] = {
     **QUICK,
-    # An attacker that learns does what no hypothesis of the belief explains.
+    # An attacker that learns acts in ways that no hypothesis of the belief explains.
     "env_args": {**QUICK["env_args"], "observation": "evidence"},
     "total_episodes": 5000,
-    "settings": {
-        **QUICK["settings"],
-        "hidden_sizes": (128, 128),
-        "learning_rate": 1e-3,
-    },
+    "settings": {**QUICK["settings"], "hidden_sizes": (128, 128), "learning_rate": 1e-3},
 }
 
-# One defender for all networks: what it sees and chooses holds in each of them.
+# One defender for all networks: its observations and actions exist in each network.
 ANY_NETWORK: dict[str, Any] = {
     **QUICK,
     "n_envs": 50,

@@ -1,4 +1,4 @@
-"""CAGE Challenge 1, Scenario 1b: what differs from Scenario 2, described once.
+"""Scenario 1b of CAGE Challenge 1, described by its differences from Scenario 2.
 
 The facts are those of the official `Scenario1b.yaml` and its host images in the repository of CAGE
 Challenge 1 (copyright DST Group, MIT licence). Hosts, subnets, links and values are Scenario 2's.
@@ -11,7 +11,7 @@ from typing import Any
 from workflow_rl.cage2.scenario.actions import RED_ACTIONS, blue_kinds
 
 RULES = "CAGE-1"
-"""What a scenario says under Rules if it is played by the rules of CAGE Challenge 1."""
+"""The text under Rules of a scenario to which the rules of CAGE Challenge 1 apply."""
 USERS = {
     **dict.fromkeys(("User0", "User1", "User2"), "windows_user_host"),
     **dict.fromkeys(("User3", "User4"), "linux_user_host"),
@@ -20,15 +20,15 @@ USERS = {
 
 
 def scenario1b(data: dict[str, Any]) -> dict[str, Any]:
-    """Turn the content of Scenario 2, with each image once, into that of Scenario 1b."""
+    """Turn Scenario 2's content, in which no two images share an object, into Scenario 1b's."""
     data["Agents"]["Blue"]["actions"] = list(blue_kinds(1))
     data["Agents"]["Red"]["actions"] = list(RED_ACTIONS)
     images = data["Images"]
     windows, linux = images["windows_user_host2"], images["linux_user_host2"]
     smb, rpc, rdp = windows["Processes"]
     ssh, web = linux["Processes"][:2]
-    ssh_exe = images["Internal"]["Processes"][0]
-    for process in (rdp, images["Internal"]["Processes"][2]):
+    ssh_exe, _, internal_rdp = images["Internal"]["Processes"][:3]
+    for process in (rdp, internal_rdp):
         del process["Process Type"]
     images["windows_user_host"] = {**windows, "Processes": [ssh_exe, rpc, rdp, smb]}
     images["linux_user_host"] = {**linux, "Processes": [ssh, web]}

@@ -3,7 +3,7 @@
 `scenario2()` composes the scenario's content. The facts are those of the official
 `Scenario2.yaml` and its host images (copyright DST Group, MIT licence). The order of agents,
 subnets, hosts, processes and sessions is part of the scenario: CybORG draws its random numbers in
-that order. What all files about scenarios share is here, too.
+that order. Names and sizes that all files about scenarios share are here, too.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ SCENARIO1B = "scenario1b"
 RED_AGENTS = ("B_lineAgent", "RedMeanderAgent", "SleepAgent")
 HORIZONS = (30, 50, 100)
 SUCCESSES = ("FALSE", "TRUE", "UNKNOWN")
-"""Whether an action succeeded, as CybORG tells."""
+"""CybORG's words for the success of an action."""
 WORTH_IN_TENTHS = {"None": 0, "Low": 1, "Medium": 10, "High": 100}
-"""What a step costs while Red owns a host of this worth, or stops its service."""
+"""Tenths of reward that a step costs while Red owns a host of this worth, or stops its service."""
 
-# One row a host: its image; its confidentiality and availability value (None: not stated, which
-# CybORG reads as Low); and the host whose IP address Red finds by exploring this one, if any.
+# One row a host: the image, the confidentiality value, the availability value, and the host whose
+# IP address Red finds there, or None. A value of None is not stated: CybORG reads it as Low.
 _HOSTS: dict[str, tuple[str, str | None, str | None, str | None]] = {
     "Defender": ("Velociraptor_Server", None, None, None),
     "Enterprise0": ("Gateway", "Medium", "Medium", None),
@@ -68,17 +68,17 @@ class ScenarioError(UserError):
 
 
 def capacity(size: int) -> int:
-    """Return the number of hosts that CybORG has addresses for in a subnet of this Size."""
+    """Return for how many hosts CybORG has addresses in a subnet of this Size."""
     return int(2 ** prefix_bits(size)) - 2
 
 
 def prefix_bits(size: int) -> int:
-    """Return the number of bits that a subnet of this Size leaves its hosts' addresses."""
+    """Return how many bits of an address tell a subnet's hosts apart, by CybORG's formula."""
     return max(int(math.log2(size + 5)), 4)
 
 
 def bits_in_words(bits: Sequence[int]) -> tuple[str, str]:
-    """Return what the four bits of a host say of its activity and of its compromise."""
+    """Return the activity and the compromise that the four bits of a host stand for."""
     return _ACTIVITIES[bits[0], bits[1]], _BELIEFS[bits[2], bits[3]]
 
 
@@ -91,13 +91,13 @@ _ALLOWED_SUBNETS = ("User", "Enterprise", "Operational")
 
 SUBNETS = tuple(_SUBNETS)
 RED_TARGETS = (*HOSTS, *SUBNETS)
-"""What an action of Red's is made on: a host, be it named by its address, or a subnet."""
+"""Targets of Red's actions. CybORG names some hosts by their address, here all have a name."""
 
 RED_ACTION_NAMES = red_action_names(HOSTS, SUBNETS, ("Op_Server0",))
 """The 44 actions that Red has in `Cage2RedEnv`, by index."""
 
 FACTS_OF_A_HOST = ("address known", "name known", "ports known", "user session", "root session")
-"""What an observation of `Cage2RedEnv` tells of each host."""
+"""The bits that an observation of `Cage2RedEnv` has for each host."""
 RED_OBS_SIZE = len(SUBNETS) + len(FACTS_OF_A_HOST) * len(HOSTS) + 2
 
 _EXPLOITS = sorted(EXPLOITS.keys() - {"SSHBruteForce"}, key=str.lower)
@@ -166,7 +166,8 @@ _WINDOWS = {
     "OSType": "WINDOWS",
     "OSVersion": "W6_1_7601",
 }
-_ROOT, _UBUNTU = _linux_user(0, "root"), _linux_user(1000, "ubuntu")
+_ROOT = _linux_user(0, "root")
+_UBUNTU = _linux_user(1000, "ubuntu")
 _LINUX_USERS = [
     _ROOT,
     _linux_user(33, "www-data"),
@@ -285,18 +286,17 @@ IMAGES: dict[str, dict[str, Any]] = {
         "User Info": _LINUX_USERS,
     },
 }
-"""What runs on a host, by the name of the image as the challenge's files have it."""
+"""What runs on a host, by the name of its image in the challenge's files."""
 
 
 def _host(name: str) -> dict[str, Any]:
-    """What CybORG reads about one host: its image, its worth, and what Red learns on it."""
+    """Return what CybORG reads about a host: its image, its worth, and what Red learns there."""
     image, confidentiality, availability, leads_to = _HOSTS[name]
     host: dict[str, Any] = {"AWS_Info": [], "image": image}
-    if name != "Defender":  # Red never explores it.
-        services = IMAGES[image].get("Services")
-        explored = {
-            name: {"Interfaces": "All"} | ({"Services": list(services)} if services else {})
-        }
+    if name != "Defender":  # Red never explores Defender.
+        explored: dict[str, dict[str, Any]] = {name: {"Interfaces": "All"}}
+        if services := IMAGES[image].get("Services"):
+            explored[name]["Services"] = list(services)
         if leads_to:
             explored[leads_to] = {"Interfaces": "IP Address"}
         # CybORG's own order is alphabetical here.
@@ -309,7 +309,7 @@ def _host(name: str) -> dict[str, Any]:
 def _subnet(name: str) -> dict[str, Any]:
     access = {"all": {"in": "all", "out": "all"}}
     if name == "Operational":
-        # Reached from User only while Red holds a session in Enterprise.
+        # User reaches this subnet only while Red has a session in Enterprise.
         access = {"User": {"in": "None", "out": "all"}} | access
     # The challenge counts three hosts in Enterprise, although Defender is a fourth.
     size = 3 if name == "Enterprise" else len(_SUBNETS[name])
@@ -350,10 +350,7 @@ def _agents() -> dict[str, Any]:
         for host in users + enterprise + operational
     ]
     server = _session("Defender", "VeloServer", "VelociraptorServer", "ubuntu")
-    server |= {
-        "artifacts": ["NetworkConnections", "ProcessCreation"],
-        "num_children_sessions": 2,
-    }
+    server |= {"artifacts": ["NetworkConnections", "ProcessCreation"], "num_children_sessions": 2}
     green_sessions = [
         _session(host, "GreenSession", "green_session", "GreenAgent")
         for host in users + operational[1:]

@@ -1,8 +1,9 @@
-"""The command `describe-scenario`: what a scenario file holds, and what Red can reach in it."""
+"""The command `describe-scenario` checks a scenario file and shows what Red can reach."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,18 +12,22 @@ from workflow_rl.commands.options import OutputFile
 from workflow_rl.output_files import require_writable, write_json
 from workflow_rl.reporting.learning_curve import save_png
 
+if TYPE_CHECKING:
+    from workflow_rl.cage2.scenario.family import ScenarioFamily
+    from workflow_rl.cage2.scenario.scenario import Scenario
+
 
 @click.command("describe-scenario", cls=ClearCommand)
 @click.argument("scenario", metavar="FILE")
 @click.option("--draw", type=click.IntRange(0), metavar="N",
-              help="Describe network N of a family. A training never plays those from its number "
-                   "of networks up.")  # fmt: skip
+              help="Describe network N of a family. Training plays only numbers below the "
+                   "family's `networks`.")  # fmt: skip
 @click.option("--json", "json_path", type=OutputFile(".json"), metavar="FILE",
               help="JSON file to write all facts to.")  # fmt: skip
 @click.option("--picture", type=OutputFile(".svg", ".png", ".pdf"), metavar="FILE",
               help="SVG, PNG or PDF file to draw the network in.")  # fmt: skip
 @click.option("--write", type=OutputFile(".yaml"), metavar="FILE",
-              help="Scenario file to write, to be changed. Images that are not Scenario 2's go "
+              help="Scenario file to write, for you to change. Images that are not Scenario 2's go "
                    "into the folder images beside it.")  # fmt: skip
 def describe_scenario(
     scenario: str,
@@ -33,10 +38,9 @@ def describe_scenario(
 ) -> None:
     """Check a scenario of CAGE-2's kind, or a family of scenarios, and describe it.
 
-    FILE is a scenario file in CybORG's format, scenario2, the challenge's own scenario, or the file
-    of a family. The
-    table shows hosts, their values (of confidentiality, and of an OT service), open ports, and how
-    Red reaches each while Blue does nothing.
+    FILE is a scenario file in CybORG's format, the file of a family, or scenario2 for the
+    challenge's own scenario. The table shows hosts, their values (of confidentiality, and of an OT
+    service), open ports, and how Red reaches each host while Blue does nothing.
 
     \b
     Examples:
@@ -46,7 +50,6 @@ def describe_scenario(
     """
     from workflow_rl.cage2.scenario.family import ScenarioFamily
     from workflow_rl.cage2.scenario.files import write_scenario
-    from workflow_rl.cage2.scenario.loading import played_of
     from workflow_rl.cage2.scenario.report import (
         lines,
         lines_of_family,
@@ -62,20 +65,14 @@ def describe_scenario(
     if write is not None and write.exists():
         raise click.BadParameter(f"{write} exists already: give another name", param_hint="--write")
     try:
-        network = played_of(scenario)
-        if isinstance(network, ScenarioFamily):
-            if draw is None and any(written.values()):
-                raise click.UsageError(f"{network} is a family: choose a network with --draw")
-            if draw is None:
-                click.echo("\n".join(lines_of_family(network)))
-                return
-            network = network.draw(draw)
-        elif draw is not None:
-            raise click.UsageError(
-                f"--draw {draw} goes with a family, and {network} is one scenario"
-            )
+        network = _network(scenario, draw)
     except ScenarioError as error:
         raise click.BadParameter(str(error), param_hint="FILE") from None
+    if isinstance(network, ScenarioFamily):
+        if any(written.values()):
+            raise click.UsageError(f"{network} is a family: choose a network with --draw")
+        click.echo("\n".join(lines_of_family(network)))
+        return
     click.echo("\n".join(lines(network)))
     if json_path is not None:
         write_json(json_path, scenario_facts(network))
@@ -89,3 +86,16 @@ def describe_scenario(
         except ScenarioError as error:
             raise click.BadParameter(str(error), param_hint="--write") from None
         click.echo(f"scenario file: {write}")
+
+
+def _network(scenario: str, draw: int | None) -> Scenario | ScenarioFamily:
+    """Return the scenario, or network `draw` of a family. Return the family if `draw` is None."""
+    from workflow_rl.cage2.scenario.family import ScenarioFamily
+    from workflow_rl.cage2.scenario.loading import played_of
+
+    played = played_of(scenario)
+    if draw is None:
+        return played
+    if isinstance(played, ScenarioFamily):
+        return played.draw(draw)
+    raise click.UsageError(f"--draw {draw} goes with a family, and {played} is one scenario")

@@ -1,4 +1,4 @@
-"""CAGE-2's part of the command `parity`: CybORG beside the compiled simulator."""
+"""CAGE-2's part of the command `parity`, which compares CybORG with the compiled simulator."""
 
 from __future__ import annotations
 
@@ -15,12 +15,7 @@ from workflow_rl.cage.commands.parity import shared_options
 from workflow_rl.cage.comparison import comparisons
 from workflow_rl.cage2.agent.blue import Blue
 from workflow_rl.cage2.agent.red_scripted import DRAWN_REDS
-from workflow_rl.cage2.agent.scripted import (
-    HOARDERS,
-    MIXTURES,
-    SCRIPTED_AGENTS,
-    make_blue_agent,
-)
+from workflow_rl.cage2.agent.scripted import HOARDERS, MIXTURES, SCRIPTED_AGENTS, make_blue_agent
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.parity import Cage2Comparison
 from workflow_rl.cage2.red.roster import able_reds, refusals
@@ -50,7 +45,7 @@ _OPTIONS = [
     plain_option("--network-episodes", type=click.IntRange(0, 1_000_000), default=0,
                  help="In the first N episodes of each pair, also compare the simulated "
                       "networks at every step: sessions by host and privilege, processes, ports, "
-                      "what Red knows, and the random numbers drawn. This is ten times as slow."),
+                      "Red's knowledge, and the random numbers drawn. This is ten times as slow."),
     plain_option("--scenario", type=Read("FILE", scenario_text), default=SCENARIO2,
                  help="The network: scenario2, or a scenario file."),
     plain_option("--stock", is_flag=True,
@@ -63,13 +58,12 @@ def parity_of_cage2(**options: Any) -> None:
     """Compare CybORG and the compiled simulator of CAGE-2.
 
     The red agents any-action, possible-action and impossible-action draw Red's actions outside of
-    both simulators. What Red sees is compared, too.
+    both simulators. For them, the command also compares what Red sees.
     """
     blues = _names(options["blues"], BLUE_AGENTS, options, "--blue", "checkpoint")
     scenario = _one_scenario(options["scenario"])
-    able = able_reds(scenario)
-    # The others name actions of Scenario 2.
-    able = (*RED_AGENTS, *DRAWN_REDS) if scenario.is_scenario2 else able
+    # The drawn red agents know only Scenario 2's actions.
+    able = (*RED_AGENTS, *DRAWN_REDS) if scenario.is_scenario2 else able_reds(scenario)
     reds = _names(options["red_agents"], able, options, "--red-agent", "red_checkpoint")
     for red in reds:
         if not scenario.is_scenario2 and red not in able:
@@ -77,9 +71,7 @@ def parity_of_cage2(**options: Any) -> None:
             raise click.UsageError(f"--red-agent {red} cannot play in {scenario}: {reason}")
     agents = {blue: _chosen_agent(blue, options["checkpoint"], scenario) for blue in blues}
     red_agents = {red: _chosen_red(red, options["red_checkpoint"], scenario) for red in reds}
-    max_steps, n_episodes = options["max_steps"], options["episodes"]
-    n_networks = min(options["network_episodes"], n_episodes)
-    seeds = range(options["seed"], options["seed"] + n_episodes)
+    max_steps = options["max_steps"]
     simulator = PUBLISHED if options["stock"] else "cyborg"
     if scenario.is_cage1:
         if options["stock"]:
@@ -90,43 +82,58 @@ def parity_of_cage2(**options: Any) -> None:
             raise click.UsageError(error.message) from None
     # The simulator is compiled once here, for all processes.
     Cage2(simulator="compiled", max_steps=max_steps, scenario=scenario.text).check()
-    start = time.perf_counter()
     challenge = Cage2Comparison(simulator, max_steps, scenario, agents, red_agents)
+    if _n_different(challenge, options):
+        raise SystemExit(1)
+
+
+def _n_different(challenge: Cage2Comparison, options: dict[str, Any]) -> int:
+    """Play and print the comparison. Return the number of pairs of agents that differ."""
+    start = time.perf_counter()
+    n_episodes = options["episodes"]
+    n_networks = min(options["network_episodes"], n_episodes)
+    seeds = range(options["seed"], options["seed"] + n_episodes)
     shares = list(challenge.shares(seeds, n_networks))
     results = comparisons(challenge, shares, options["n_workers"] or usable_cores())
-    first: dict[tuple[str, str], str] = {}
-    n_played = n_networks_played = 0
+    first_differences: dict[tuple[str, str], str] = {}
+    n_played = 0
+    n_networks_played = 0
     n_asked = sum(len(share.episodes) for share in shares)
     with tqdm(total=n_asked, unit="ep", disable=options["quiet"] or None) as progress_bar:
         for share, played in zip(shares, results, strict=True):
             blue, red, last_seed, _ = share.episodes[-1]
-            first[red, blue] = first.get((red, blue)) or played[-1].difference
+            difference = first_differences.get((red, blue)) or played[-1].difference
+            first_differences[red, blue] = difference
             n_played += len(played)
-            n_networks_played += len(played) if share.network_every else 0
+            if share.network_every:
+                n_networks_played += len(played)
             progress_bar.update(len(share.episodes))
             if last_seed == seeds[-1]:
-                result = first[red, blue] or (
+                result = difference or (
                     f"{red}, blue {blue}: {n_episodes} episodes, networks compared in "
                     f"{n_networks}: no difference"
                 )
                 progress_bar.write(result)
-    n_different = sum(difference != "" for difference in first.values())
+    n_different = sum(difference != "" for difference in first_differences.values())
     click.echo(
-        f"{n_played} episodes of {max_steps} steps from seed {seeds[0]}, networks compared in "
-        f"{n_networks_played}: {n_different} of {len(first)} pairs of agents differ "
-        f"({time.perf_counter() - start:.1f} s)"
+        f"{n_played} episodes of {challenge.max_steps} steps from seed {seeds[0]}, networks "
+        f"compared in {n_networks_played}: {n_different} of {len(first_differences)} pairs of "
+        f"agents differ ({time.perf_counter() - start:.1f} s)"
     )
-    if n_different:
-        raise SystemExit(1)
+    return n_different
 
 
 def _names(
     asked: tuple[str, ...], names: tuple[str, ...], options: dict[str, Any], option: str, file: str
 ) -> tuple[str, ...]:
-    """Return the agents that were asked for by an option, or all of them. file: the name of the
-    option that names the file of CHECKPOINT."""
+    """Return the agents that an option asks for, without duplicates, or else all `names`.
+
+    file: the name of the option that names the file of CHECKPOINT."""
     checkpoint: Path | None = options[file]
-    names = tuple(dict.fromkeys(asked)) or names + (CHECKPOINT,) * (checkpoint is not None)
+    if asked:
+        names = tuple(dict.fromkeys(asked))
+    elif checkpoint is not None:
+        names = (*names, CHECKPOINT)
     with_file = f"--{file.replace('_', '-')}"
     if checkpoint is not None and CHECKPOINT not in names:
         raise click.UsageError(f"{with_file} goes with {option} checkpoint")

@@ -1,4 +1,4 @@
-"""Envs of Red's side whose rows end with what an attacker that was written by hand does next."""
+"""Envs of Red's side whose rows end with the next action of an attacker that teaches."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ class RedOnRows(Protocol):
         """Begin an episode in an env."""
 
     def act(self, rows: NDArray[Any], envs: Sequence[int] = (0,)) -> tuple[NDArray[Any], Any]:
-        """Return the actions of M envs, `[M]` or `[M, K]`, and what nobody reads."""
+        """Return the actions of M envs, `[M]` or `[M, K]`, and a second value, which is unused."""
 
 
 class TaughtReds:
     """An EnvBatch whose rows end with an attacker's next action: see `Guest.teaching`.
 
-    environment: of Red's side, with rows of uint8.
+    environment: an environment of Red's side, whose rows are uint8.
     """
 
     def __init__(self, environment: Environment, attacker: RedOnRows, n_envs: int) -> None:
-        self._envs, self._attacker = environment.make_envs(n_envs), attacker
-        self.n_envs, self.close = n_envs, self._envs.close
+        self._envs = environment.make_envs(n_envs)
+        self._attacker = attacker
+        self.n_envs = n_envs
+        self.close = self._envs.close
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
         rows = self._envs.reset(envs, specs)

@@ -138,11 +138,11 @@ class OneByOne:
 
 
 class ProgramOnRows:
-    """An attacker that plays on rows of Red's side: see `SeenBatch`. It knows no more than they
-    show."""
+    """An attacker that knows only the rows of `SeenBatch`: it has no simulator to ask."""
 
     def __init__(self, make: Callable[[], RedProgram], action_names: tuple[str, ...]) -> None:
-        self._attackers, self._action_names = OneByOne(make), action_names
+        self._attackers = OneByOne(make)
+        self._action_names = action_names
 
     def reset(self, seed: int, env: int = 0) -> None:
         self._attackers.begin([env], [seed], [random.Random(seed)])

@@ -1,6 +1,8 @@
 """Plays each side of tic-tac-toe against a random player.
 
-python examples/against_random.py runs/tic-tac-toe 500
+python -m workflow_rl train-async --env pettingzoo.classic.tictactoe_v3:env \
+  --total-episodes 6000 --run-dir runs/tic-tac-toe
+python examples/against_random.py runs/tic-tac-toe [EPISODES]
 """
 
 from workflow_rl import load_agent  # isort: skip (before NumPy)

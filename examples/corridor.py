@@ -1,6 +1,6 @@
 """An environment of one's own.
 
-python -m workflow_rl train-async --env examples.corridor:Corridor --env-arg length=20
+python -m workflow_rl train-async --env examples.corridor:Corridor --total-steps 40000
 """
 
 import gymnasium

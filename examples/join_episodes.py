@@ -1,6 +1,8 @@
-"""Joins two files of recorded episodes, of the same environment and options.
+"""Joins files of recorded episodes, of the same environment and options.
 
-python examples/join_episodes.py pupil.npz decoys.npz mixed.npz
+python -m workflow_rl record decoys good.npz --episodes 100
+python -m workflow_rl record react-restore bad.npz --episodes 100
+python examples/join_episodes.py good.npz bad.npz both.npz
 """
 
 import sys

@@ -1,4 +1,7 @@
-"""Sends the metrics to MLflow after every update: --on-update examples.mlflow_hook:log."""
+"""Sends the metrics to MLflow after every update.
+
+python -m workflow_rl train-async --total-episodes 3000 --on-update examples.mlflow_hook:log
+"""
 
 import mlflow
 

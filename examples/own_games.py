@@ -1,6 +1,6 @@
 """Atari's games as four stacked grey pictures.
 
-python -m workflow_rl train-async --env examples.own_games:game --network cnn --hidden-sizes 512
+python -m workflow_rl train-async --env examples.own_games:game --network cnn --total-steps 1000000
 """
 
 import ale_py

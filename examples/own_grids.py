@@ -1,4 +1,7 @@
-"""MiniGrid's images without its texts: --env examples.own_grids:grid --network cnn."""
+"""MiniGrid's images without its texts.
+
+python -m workflow_rl train-async --env examples.own_grids:grid --network cnn --total-steps 100000
+"""
 
 import gymnasium
 import minigrid  # noqa: F401  # Registers the environments.

@@ -1,7 +1,7 @@
 """Trains with a network of one's own.
 
-python -m workflow_rl train-async --env CartPole-v1 --network examples.own_network:Attention \
-  --network-arg width=8 --total-steps 4000 --run-dir runs/attention
+python -m workflow_rl train-async --env CartPole-v1 --total-steps 4000 --run-dir runs/attention \
+  --network examples.own_network:Attention --network-arg width=8
 """
 
 import torch

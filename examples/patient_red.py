@@ -1,4 +1,7 @@
-"""A red agent of CAGE-2: --red-agent examples.patient_red:PatientRed."""
+"""A red agent of CAGE-2.
+
+python -m workflow_rl evaluate champion --red-agent examples.patient_red:PatientRed --episodes 20
+"""
 
 from workflow_rl.cage2.attackers import BLine
 

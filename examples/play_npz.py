@@ -1,6 +1,12 @@
-"""Plays a policy file with NumPy alone: networks of the kind `mlp`, with `Discrete` actions."""
+"""Plays a policy file with NumPy alone: networks of the kind `mlp`, with `Discrete` actions.
+
+python -m workflow_rl train-async --env CartPole-v1 --total-steps 30000 --run-dir runs/cart-pole
+python -m workflow_rl export runs/cart-pole --format npz --output runs/cart-pole.npz
+python examples/play_npz.py runs/cart-pole.npz
+"""
 
 import json
+import sys
 
 import numpy as np
 
@@ -42,3 +48,14 @@ def agents_of(path):
             which = np.equal(of, k) if len(of) > 1 else ()
             policies[settings["team"]["agents"][k]] = Policy(file, member, f"{n}_", which)
     return policies
+
+
+if __name__ == "__main__":
+    import gymnasium
+
+    env, policy = gymnasium.make("CartPole-v1"), agents_of(sys.argv[1])[None]
+    (obs, _), total, ended = env.reset(seed=1), 0, False
+    while not ended:
+        obs, reward, terminated, truncated, _ = env.step(policy.act(obs))
+        total, ended = total + reward, terminated or truncated
+    print(total)

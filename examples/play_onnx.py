@@ -1,6 +1,8 @@
 """Plays a team that was exported as ONNX, without this package.
 
-python -m examples.play_onnx runs/guards-onnx
+python -m workflow_rl train-async --env examples.guards:Guards --total-episodes 600 --run-dir guards
+python -m workflow_rl export guards --format onnx --output guards-onnx
+python -m examples.play_onnx guards-onnx
 """
 
 import json

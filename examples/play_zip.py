@@ -1,4 +1,8 @@
-"""Plays the zip that sb3_project.py saved: record examples.play_zip:act zip.npz."""
+"""Plays the zip that sb3_project.py saved.
+
+python examples/sb3_project.py
+python -m workflow_rl record examples.play_zip:act zip.npz --env CartPole-v1 --episodes 100
+"""
 
 import pickle
 from pathlib import Path

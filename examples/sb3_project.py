@@ -1,4 +1,7 @@
-"""A project with Stable-Baselines3, for comparison with the commands of this package."""
+"""A project with Stable-Baselines3, for comparison with the commands of this package.
+
+python examples/sb3_project.py
+"""
 
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import EvalCallback

@@ -1,4 +1,8 @@
-"""A red agent of CAGE-4: --red-agent examples.six_lines:SixLines."""
+"""A red agent of CAGE-4.
+
+python -m workflow_rl evaluate rules --env workflow_rl/CAGE4-v0 --episodes 20 \
+  --red-agent examples.six_lines:SixLines
+"""
 
 
 class SixLines:

@@ -1,4 +1,7 @@
-"""Sends the metrics to Weights & Biases after every update: --on-update examples.wandb_hook:log."""
+"""Sends the metrics to Weights & Biases after every update.
+
+python -m workflow_rl train-async --total-episodes 3000 --on-update examples.wandb_hook:log
+"""
 
 import wandb
 

@@ -116,14 +116,18 @@ def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
     Return a message for the user, or None if there is nothing to choose by. Raises UserError.
     """
     _, environment = _blue(run_path / "checkpoint.safetensors")
-    if not attackers(environment) or len(environment.opening) >= min(_horizons(environment)):
+    met = attackers(environment)
+    if not met or len(environment.opening) >= min(_horizons(environment)):
         return None
     # With CybORG, choosing would take longer than the training.
     if not environment.all_compiled:
         return None
     # All candidates play with the run's action set, in which a champion's actions may be timed.
     played = functools.partial(candidate_score, actions=environment.actions)
-    chosen = save_best_candidate(run_path, MINIMUM_TO_CHOOSE, EPISODES_TO_CHOOSE, played, quiet)
+    # Of many attackers, each plays so few episodes that the choice takes no longer than of two.
+    most = EPISODES_TO_CHOOSE * len(ATTACKERS) // max(len(ATTACKERS), len(met))
+    most = max(MINIMUM_TO_CHOOSE, most)
+    chosen = save_best_candidate(run_path, MINIMUM_TO_CHOOSE, most, played, quiet)
     if chosen is None:
         return None
     update, best_score = chosen

@@ -170,7 +170,8 @@ class RuleTeam:
     reads_raw = True
 
     def __init__(self, n_envs: int = 1, rules: Rules = RULES) -> None:
-        self._rules, self.belief = rules, Belief(n_envs)
+        self._rules = rules
+        self.belief = Belief(n_envs)
         self._is_free = np.ones((n_envs, N_AGENTS), np.bool_)
 
     def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: BlueSees) -> None:

@@ -107,7 +107,8 @@ class RestoringTeam:
     reads_raw = False
 
     def __init__(self, n_envs: int = 1, *, on_connections: bool, memory: int) -> None:
-        self._on_connections, self._memory = on_connections, memory
+        self._on_connections = on_connections
+        self._memory = memory
         self._steps_since_event = np.zeros((n_envs, *scenario4.PROCESSES.shape), np.int64)
         self._is_free = np.ones((n_envs, len(scenario4.AGENTS)), np.bool_)
 

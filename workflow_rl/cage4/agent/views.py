@@ -366,7 +366,8 @@ class ViewRows:
         talks = messages != "none"
         self._view = VIEWS[observation](n_envs, talks)
         self.reads_raw = self._view.reads_raw
-        self._sweeping, self._gate = None, None
+        self._sweeping: BeliefView | None = None
+        self._gate: Gate | None = None
         if actions in SUSPECTING:
             assert isinstance(self._view, BeliefView)
             self._sweeping = self._view

@@ -11,6 +11,7 @@ ACCESS, WORK, _SLEEP = range(3)
 """`EnterpriseGreenAgent`'s actions, in the order of its action space."""
 N_ACTIONS = 3
 ACTIONS = "Simulator.Actions"
+REFUSED_PORT = 8800
 
 
 class Green(NamedTuple):
@@ -104,7 +105,7 @@ class Greens:
         blocks = state.blocks
         is_blocked = zone in blocks.get(green.zone, ()) or green.zone in blocks.get(zone, ())
         if is_blocked:
-            local, remote, port = address, green.address, 8800
+            local, remote, port = address, green.address, REFUSED_PORT
         elif state.np_random.random() < green.false_alerts:
             local, remote = green.address, address
         else:

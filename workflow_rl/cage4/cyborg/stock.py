@@ -100,7 +100,8 @@ class StockSimulator(CyborgSimulator):
         except Exception as error:
             raise self._failure(error) from error
         parts = self._controller.reward["Blue"]
-        machine, cost = int(parts["BlueRewardMachine"]), int(parts["action_cost"])
+        machine = int(parts["BlueRewardMachine"])
+        cost = int(parts["action_cost"])
         return StepResult(
             tuple(observations[agent] for agent in AGENTS),
             machine + cost,

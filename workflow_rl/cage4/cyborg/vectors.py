@@ -84,9 +84,11 @@ class Vectors:
     def _action(self, agent: int, index: int) -> Any:
         if (agent, index) not in self._actions:
             action = scenario4.ACTIONS[agent][index]
-            kind, parameters = action.kind, {"session": 0, "agent": scenario4.AGENTS[agent]}
+            kind = action.kind
+            parameters: dict[str, Any] = {"session": 0, "agent": scenario4.AGENTS[agent]}
             if kind == "Sleep" or not self.masks[agent][index]:
-                kind, parameters = "Sleep", {}
+                kind = "Sleep"
+                parameters = {}
             elif action.to_zone:
                 parameters |= {"from_subnet": action.from_zone, "to_subnet": action.to_zone}
             elif action.host:

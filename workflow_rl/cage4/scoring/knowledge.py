@@ -59,7 +59,8 @@ class Knowledge:
         ended = np.flatnonzero(state["blue_ticks"] == 0)
         # Blue's actions take effect first. The events of red's actions come after them.
         for agent in ended.tolist():
-            kind, host = state["blue_done"][agent], int(state["blue_target"][agent])
+            kind = state["blue_done"][agent]
+            host = int(state["blue_target"][agent])
             if kind == RESTORE:
                 self._hosts[host] = Known()
             elif kind == REMOVE:

@@ -7,7 +7,6 @@ numbers here, as in `compiled.constants` and `compiled.actions`.
 from __future__ import annotations
 
 import copy
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -169,7 +168,8 @@ def record_episodes(
     """
     simulator: Any = make_simulator("compiled", red_agent, max_steps, scenario)
     before = evaluated_episodes(teams[0], simulator, episode, seed)
-    deque(tqdm(before, "before", episode, unit="ep", leave=False, disable=None), maxlen=0)
+    for _ in tqdm(before, "before", episode, unit="ep", leave=False, disable=None):
+        pass  # These episodes are played to advance the stream.
     return [_record(copy.deepcopy(simulator), team, episode) for team in teams]
 
 

@@ -84,18 +84,14 @@ def slowed(make_envs: Any, n_envs: int) -> Any:
     return DelayedEnvs(make_envs(n_envs), 0.02)
 
 
-def test_a_killed_node_makes_no_difference(
-    nodes: Nodes, reference: Reference, tmp_path: Path
-) -> None:
+def test_a_killed_node_makes_no_difference(nodes, reference, tmp_path):
     strike(tmp_path / "run", "lag-1", nodes, times=1)
     assert same_weights(tmp_path / "run", reference("lag-1"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", SAME_WEIGHTS)
-def test_nodes_killed_three_times_make_no_difference(
-    mode: str, nodes: Nodes, reference: Reference, tmp_path: Path
-) -> None:
+def test_nodes_killed_three_times_make_no_difference(mode, nodes, reference, tmp_path):
     strike(tmp_path / "run", mode, nodes, times=3)
     assert same_weights(tmp_path / "run", reference(SAME_WEIGHTS[mode]))
     assert_same_history(tmp_path / "run", reference(SAME_WEIGHTS[mode]))
@@ -120,9 +116,7 @@ def wait_for_update(path: Path, process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_lost_main_process_leaves_nothing_and_its_run_goes_on(
-    sent: signal.Signals, reference: Reference, tmp_path: Path
-) -> None:
+def test_a_lost_main_process_leaves_nothing_and_its_run_goes_on(sent, reference, tmp_path):
     path = tmp_path / "run"
     options = options_of("lag-1", "compiled", UPDATES, "--run-dir", str(path))
     main = start(*options, "--cluster", "local", "--slow-worker-ms", "20")
@@ -144,8 +138,8 @@ def test_a_lost_main_process_leaves_nothing_and_its_run_goes_on(
 @pytest.mark.slow
 @pytest.mark.parametrize("lost", ["local driver", "driver", "head"])
 def test_after_a_lost_driver_or_head_a_run_goes_on_with_pipes_and_with_ray(
-    lost: str, reference: Reference, tmp_path: Path
-) -> None:
+    lost, reference, tmp_path
+):
     path = tmp_path / "run"
     options = options_of("lag-1", "compiled", UPDATES, "--run-dir", str(path))
     with ExitStack() as stack:
@@ -184,9 +178,7 @@ def test_after_a_lost_driver_or_head_a_run_goes_on_with_pipes_and_with_ray(
                 assert problem in errors.splitlines()[-1]
 
 
-def test_a_cluster_that_is_joined_is_left_running(
-    nodes: Nodes, reference: Reference, tmp_path: Path
-) -> None:
+def test_a_cluster_that_is_joined_is_left_running(nodes, reference, tmp_path):
     for name in ("one", "other"):
         options = options_of("async", "compiled", UPDATES, "--run-dir", str(tmp_path / name))
         main = start(*options, "--cluster", nodes.address)

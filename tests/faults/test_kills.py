@@ -169,7 +169,7 @@ def killer(tmp_path_factory: pytest.TempPathFactory) -> Killer:
 
 
 @pytest.mark.slow
-def test_commands_that_are_killed_lose_nothing_finished(killer: Killer, tmp_path: Path) -> None:
+def test_commands_that_are_killed_lose_nothing_finished(killer, tmp_path):
     numbers = itertools.count()
 
     def strike_all(worker: int) -> None:

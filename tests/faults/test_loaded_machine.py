@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -40,9 +39,7 @@ def busy_loops() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("options", [CAGE4, CAGE2], ids=["CAGE-4", "CAGE-2"])
-def test_a_simulator_that_has_yet_to_be_compiled_costs_no_worker(
-    options: str, tmp_path: Path
-) -> None:
+def test_a_simulator_that_has_yet_to_be_compiled_costs_no_worker(options, tmp_path):
     command = [sys.executable, "-m", "workflow_rl", *options.split(), "--worker-timeout", "20"]
     result = subprocess.run(
         [*command, "--max-worker-failures", "0", "--run-dir", str(tmp_path / "run")],
@@ -57,7 +54,7 @@ def test_a_simulator_that_has_yet_to_be_compiled_costs_no_worker(
 
 
 @pytest.mark.parametrize("fault", ["hang", "stopped"])
-def test_a_worker_that_hangs_is_found_within_its_deadline(fault: str, tmp_path: Path) -> None:
+def test_a_worker_that_hangs_is_found_within_its_deadline(fault, tmp_path):
     struck = tmp_path / "struck"
     make_env = partial(FaultyEnv, CountingEnv, fault, "step", 1, [struck])
     with LocalPool(partial(SerialEnvs, make_env), 2, timeout=20.0) as pool:

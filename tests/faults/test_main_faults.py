@@ -110,9 +110,7 @@ def run_in(path: Path, mode: str, simulator: str) -> Run:
 @pytest.mark.slow
 @pytest.mark.parametrize("simulator", SIMULATORS)
 @pytest.mark.parametrize("mode", MODES)
-def test_ended_in_every_way(
-    mode: str, simulator: str, references: dict[str, Path], tmp_path: Path
-) -> None:
+def test_ended_in_every_way(mode, simulator, references, tmp_path):
     run = run_struck_in_every_way(tmp_path, mode, simulator, list(KINDS), seed=2)
     assert_as_if_nothing_had_happened(run, mode, references)
 
@@ -121,9 +119,7 @@ def test_ended_in_every_way(
 @pytest.mark.parametrize("nth", range(5))
 @pytest.mark.parametrize("simulator", SIMULATORS)
 @pytest.mark.parametrize("mode", ["sync", "async", "lag-1"])
-def test_killed_at_30_random_moments(
-    mode: str, simulator: str, nth: int, references: dict[str, Path], tmp_path: Path
-) -> None:
+def test_killed_at_30_random_moments(mode, simulator, nth, references, tmp_path):
     draw = random.Random(f"{mode} {simulator} {nth}")
     attempts = (
         Run(tmp_path / str(attempt), options_of(mode, simulator, UPDATES)) for attempt in range(9)
@@ -145,7 +141,7 @@ MBPO = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("nth", range(3))
-def test_a_killed_run_ends_with_the_same_models_and_memory(nth: int, tmp_path: Path) -> None:
+def test_a_killed_run_ends_with_the_same_models_and_memory(nth, tmp_path):
     draw = random.Random(nth)
     undisturbed, run = Run(tmp_path / "undisturbed", [*MBPO]), Run(tmp_path / "run", [*MBPO])
     strikes = [strike(run, "SIGKILL", Moment(draw.randrange(3, 8), 0.1)) for _ in range(3)]
@@ -174,9 +170,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["sync", "lag-1"])
-def test_a_disk_that_fills_up(
-    mode: str, references: dict[str, Path], small_disk: Path, tmp_path: Path
-) -> None:
+def test_a_disk_that_fills_up(mode, references, small_disk, tmp_path):
     run = Run(small_disk / "run", options_of(mode, "compiled", UPDATES), record=tmp_path / "record")
     ballast = small_disk / "ballast"
 

@@ -49,7 +49,7 @@ def wait_for(run: subprocess.Popen[bytes], updates: int, path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_killed_again_and_again_it_ends_alike(tmp_path: Path) -> None:
+def test_killed_again_and_again_it_ends_alike(tmp_path):
     reference, path = tmp_path / "reference", tmp_path / "run"
     subprocess.run(command(*OPTIONS, "--run-dir", str(reference)), check=True)
     draw = random.Random(0)

@@ -9,7 +9,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -76,11 +75,8 @@ def collect_sync(pool: LocalPool) -> int:
     ids=["episodes", "unrolls", "steps of many envs"],
 )
 def test_a_worker_that_takes_longer_than_the_deadline_is_kept_while_its_calls_return(
-    collect: Callable[[LocalPool], int],
-    n_envs: int,
-    length: int,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    collect, n_envs, length, caplog
+):
     make_envs = partial(SerialEnvs, partial(SlowEnv, length))
     with LocalPool(make_envs, 1, n_envs, timeout=DEADLINE, max_failures=0) as pool:
         assert collect(pool) >= 2
@@ -91,7 +87,7 @@ def test_a_worker_that_takes_longer_than_the_deadline_is_kept_while_its_calls_re
 
 @pytest.mark.parametrize("python", ["", sys.executable], ids=["here", "own interpreter"])
 @pytest.mark.parametrize("name", ["Walk", "Walks"])
-def test_so_are_teams_and_interpreters_of_their_own(name: str, python: str) -> None:
+def test_so_are_teams_and_interpreters_of_their_own(name, python):
     env_id, args = f"tests.env_of_any_python:{name}", {"seconds": CALL}
     environment = GymnasiumEnvironment(env_id, args, python=python)
     with LocalPool(environment.make_envs, 1, MANY, timeout=DEADLINE, max_failures=0) as pool:
@@ -105,8 +101,8 @@ def test_so_are_teams_and_interpreters_of_their_own(name: str, python: str) -> N
 @pytest.mark.parametrize("fault", ["hang", "stopped"])
 @pytest.mark.parametrize("method", ["reset", "step"])
 def test_a_call_that_hangs_is_found_within_the_deadline_however_long_others_took(
-    method: str, fault: str, tmp_path: Path
-) -> None:
+    method, fault, tmp_path
+):
     struck, numbers = tmp_path / "struck", itertools.count(1)
 
     def make_env() -> Any:
@@ -135,7 +131,7 @@ class ForkingEnv(CountingEnv):
         time.sleep(3600)
 
 
-def test_what_an_environment_forks_gives_no_sign_for_its_worker() -> None:
+def test_what_an_environment_forks_gives_no_sign_for_its_worker():
     with LocalPool(partial(SerialEnvs, ForkingEnv), 1, timeout=DEADLINE) as pool:
         pool.send(0, Command.RESET, ([0], SPECS[:1]))
         pool.receive(0)
@@ -145,7 +141,7 @@ def test_what_an_environment_forks_gives_no_sign_for_its_worker() -> None:
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-def test_imports_are_signs_of_life_while_a_worker_starts(hangs: bool, tmp_path: Path) -> None:
+def test_imports_are_signs_of_life_while_a_worker_starts(hangs, tmp_path):
     for number in range(MANY):
         seconds = 3600 if hangs and number == MANY - 1 else CALL
         (tmp_path / f"slow_{number}.py").write_text(f"import time; time.sleep({seconds})")
@@ -165,9 +161,7 @@ def test_imports_are_signs_of_life_while_a_worker_starts(hangs: bool, tmp_path: 
         pass
 
 
-def test_an_interpreter_of_its_own_tells_of_its_imports(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interpreter_of_its_own_tells_of_its_imports(tmp_path, monkeypatch):
     for number in range(MANY):
         (tmp_path / f"slow_{number}.py").write_text(f"import time; time.sleep({CALL})")
     imports = "".join(f"import slow_{number}\n" for number in range(MANY))
@@ -199,7 +193,7 @@ class CompilingEnv(CountingEnv):
 
 
 @pytest.mark.parametrize("stopping", [False, True])
-def test_a_worker_that_compiles_is_kept_unless_it_gets_nowhere(stopping: bool) -> None:
+def test_a_worker_that_compiles_is_kept_unless_it_gets_nowhere(stopping):
     make_envs: EnvBatchFactory = partial(SerialEnvs, partial(CompilingEnv, stopping))
     with LocalPool(make_envs, 1) as pool:
         pool.send(0, Command.RESET, ([0], SPECS[:1]))

@@ -167,9 +167,7 @@ def calls_in(caller: Caller, name: str, folder: Folder, seconds: float) -> tuple
         pytest.param(300, 40, marks=[pytest.mark.slow, pytest.mark.timeout(7200)]),
     ],
 )
-def test_nothing_of_the_users_goes(
-    kills: int, folders: int, caller: Caller, tmp_path: Path
-) -> None:
+def test_nothing_of_the_users_goes(kills, folders, caller, tmp_path):
     seconds, names, n_kills, ended = dict[str, float](), dict[str, list[str]](), 0, Counter[str]()
     trained = Folder(tmp_path / "trained", random.Random(0))
     assert calls_in(caller, "run", trained, 600)[0] == 0

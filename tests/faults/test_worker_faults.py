@@ -75,8 +75,8 @@ def strike(
 @pytest.mark.parametrize("simulator", ["compiled"], indirect=True)
 @pytest.mark.parametrize("mode", ["sync", pytest.param("lag-1", marks=pytest.mark.slow)])
 def test_an_episode_that_cannot_be_played_is_left_out_and_all_others_count(
-    mode: str, simulator: str, tmp_path: Path
-) -> None:
+    mode, simulator, tmp_path
+):
     """The same episode, and nothing else, with any number of workers."""
     unplayable = 30
     for n_workers in ("1", "3"):
@@ -101,9 +101,7 @@ MANY = {"kill": 250 + LATE, "stop": 100, "create": 25, "reset": 50, "step": 75}
 
 
 @pytest.mark.parametrize(("simulator", "mode"), SHORT, indirect=["simulator"])
-def test_workers_that_fail_make_no_difference(
-    mode: str, simulator: str, reference: Reference, tmp_path: Path
-) -> None:
+def test_workers_that_fail_make_no_difference(mode, simulator, reference, tmp_path):
     strike(tmp_path / "run", mode, simulator, 20, A_FEW, seed=1)
     if mode in SAME_WEIGHTS:
         assert same_weights(tmp_path / "run", reference(SAME_WEIGHTS[mode], 20))
@@ -111,9 +109,7 @@ def test_workers_that_fail_make_no_difference(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
-def test_500_faults_in_one_run(
-    mode: str, simulator: str, reference: Reference, tmp_path: Path
-) -> None:
+def test_500_faults_in_one_run(mode, simulator, reference, tmp_path):
     # A run that waits for no worker would be over before the first ones are replaced.
     delay = 0.0 if mode in SAME_WEIGHTS else 0.05
     strike(tmp_path / "run", mode, simulator, 1000, MANY, seed=2, delay=delay)

@@ -20,9 +20,7 @@ def linears(part: nn.Module) -> list[nn.Linear]:
 
 
 @pytest.mark.parametrize(("activation", "layer"), [("tanh", nn.Tanh), ("relu", nn.ReLU)])
-def test_the_activation_stands_between_the_layers_and_not_after_the_last(
-    activation: str, layer: type[nn.Module]
-) -> None:
+def test_the_activation_stands_between_the_layers_and_not_after_the_last(activation, layer):
     chosen = network(activation=activation)
     for part, n_outputs in ((chosen.actor, 3), (chosen.critic, 1)):
         expected = [Linear, layer, Linear, layer, Linear]
@@ -33,7 +31,7 @@ def test_the_activation_stands_between_the_layers_and_not_after_the_last(
     assert (logits.shape, value.shape) == ((11, 3), (11,))
 
 
-def test_initial_weights_are_orthogonal_with_the_given_gains_and_biases_are_zero() -> None:
+def test_initial_weights_are_orthogonal_with_the_given_gains_and_biases_are_zero():
     both = ActorCritic(6, Categorical(4), (6, 6), "tanh", 0)
     for part, output_gain in ((both.actor, 0.01), (both.critic, 1.0)):
         layers = linears(part)
@@ -43,7 +41,7 @@ def test_initial_weights_are_orthogonal_with_the_given_gains_and_biases_are_zero
             assert layer.bias.tolist() == [0.0] * layer.out_features
 
 
-def test_the_seed_alone_determines_the_weights_and_draws_from_a_generator_of_its_own() -> None:
+def test_the_seed_alone_determines_the_weights_and_draws_from_a_generator_of_its_own():
     first, other = network(seed=1), network(seed=2)
     torch.manual_seed(99)
     before = torch.get_rng_state()
@@ -55,7 +53,7 @@ def test_the_seed_alone_determines_the_weights_and_draws_from_a_generator_of_its
         assert not torch.equal(layer.weight, other_layer.weight)
 
 
-def test_numpys_product_is_torchs(monkeypatch) -> None:
+def test_numpys_product_is_torchs(monkeypatch):
     """To rounding, forwards and backwards; MKL_CBWR chooses between them."""
     results = []
     for mode in ("AVX2", "COMPATIBLE"):

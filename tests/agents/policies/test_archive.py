@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,7 +26,7 @@ def flipped(content: bytes, bit: int) -> bytes:
     return bytes(changed)
 
 
-def test_archives_that_were_never_sealed_are_read() -> None:
+def test_archives_that_were_never_sealed_are_read():
     assert is_intact(archive())
     half = archive()[: len(archive()) // 2]
     assert not is_intact(half)
@@ -37,7 +36,7 @@ def test_archives_that_were_never_sealed_are_read() -> None:
     assert not is_intact(flipped(archive(), 8 * at + 5))
 
 
-def test_no_bit_that_flips_and_no_page_that_is_lost_goes_unnoticed() -> None:
+def test_no_bit_that_flips_and_no_page_that_is_lost_goes_unnoticed():
     content = sealed(archive())
     random = np.random.default_rng(0)
     for bit in random.integers(8 * len(content), size=1000).tolist():
@@ -48,7 +47,7 @@ def test_no_bit_that_flips_and_no_page_that_is_lost_goes_unnoticed() -> None:
         assert zeroed == content or not is_intact(zeroed), start
 
 
-def test_a_directory_that_hides_members_is_noticed() -> None:
+def test_a_directory_that_hides_members_is_noticed():
     """The comment of an entry that swallows those behind it: each that is left is as written."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as members:
@@ -64,9 +63,7 @@ def test_a_directory_that_hides_members_is_noticed() -> None:
     assert not is_intact(hidden)
 
 
-def test_files_larger_than_the_limit_are_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_larger_than_the_limit_are_not_read(tmp_path, monkeypatch):
     path = tmp_path / "archive.npz"
     path.write_bytes(archive())
     monkeypatch.setattr("workflow_rl.agents.policies.policy_file.MOST_BYTES", len(archive()))
@@ -76,7 +73,7 @@ def test_files_larger_than_the_limit_are_not_read(
         read_archive(path)
 
 
-def test_a_pipe_is_no_archive(tmp_path: Path) -> None:
+def test_a_pipe_is_no_archive(tmp_path):
     os.mkfifo(tmp_path / "agent.npz")
     with pytest.raises(ValueError, match="no file"):
         read_archive(tmp_path / "agent.npz")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,7 @@ def episode(layout: ImageLayout, dtype: Any = np.uint8) -> Trajectory:
     return episode_of(obs, action, reward, log_prob, terminated=True)
 
 
-def test_a_convolution_by_hand() -> None:
+def test_a_convolution_by_hand():
     """One filter of 2 x 2 on 3 x 4 numbers, one step apart; the output adds what it puts out."""
     layout = ImageLayout(13, [Image(0, 3, 4, 1, False, 2.0)])
     args = {"convolutions": [[1, 2, 1]], "layout": layout.to_plain()}
@@ -73,7 +72,7 @@ def test_a_convolution_by_hand() -> None:
 
 
 @given(st.integers(3, 9), st.integers(3, 9), st.integers(1, 4))
-def test_the_order_of_the_channels_does_not_matter(height: int, width: int, channels: int) -> None:
+def test_the_order_of_the_channels_does_not_matter(height, width, channels):
     n = height * width * channels
     last, first = (
         network_of(ImageLayout(n, [Image(0, height, width, channels, is_first, 255.0)]))
@@ -87,7 +86,7 @@ def test_the_order_of_the_channels_does_not_matter(height: int, width: int, chan
     )
 
 
-def test_the_layers_are_those_of_the_paper() -> None:
+def test_the_layers_are_those_of_the_paper():
     shapes = [weight for weight, _ in network_of(ATARI).shapes()]
     assert shapes[:4] == [(8, 8, 4, 32), (4, 4, 32, 64), (3, 3, 64, 64), (7 * 7 * 64, 6)]
 
@@ -99,7 +98,7 @@ def test_the_layers_are_those_of_the_paper() -> None:
         ([[4, 3, 2], [4, 4, 1]], "size 4 do not fit into the 3 x 3"),
     ],
 )
-def test_filters_that_do_not_fit_are_refused(convolutions: Any, words: str) -> None:
+def test_filters_that_do_not_fit_are_refused(convolutions, words):
     with pytest.raises(UserError, match=words):
         network_of(GRID, convolutions=convolutions)
 
@@ -107,7 +106,7 @@ def test_filters_that_do_not_fit_are_refused(convolutions: Any, words: str) -> N
 @pytest.mark.parametrize(
     "convolutions", [[], 3, "a", [[1, 2]], [[1, 2, 0]], [[1, 2, 1.5]], [[True, 2, 1]], [1, 2, 3]]
 )
-def test_what_are_no_convolutions_is_refused(convolutions: Any) -> None:
+def test_what_are_no_convolutions_is_refused(convolutions):
     with pytest.raises(ValueError, match="are no rows of filters, size and stride"):
         PPOConfig(network="cnn", network_args={"convolutions": convolutions})
 
@@ -122,13 +121,13 @@ def test_what_are_no_convolutions_is_refused(convolutions: Any) -> None:
         {"images": [[0, 3, 3, 3, False, 1.0], [26, 3, 3, 3, False, 1.0]]},
     ],
 )
-def test_damaged_layouts_are_refused(damage: dict[str, Any]) -> None:
+def test_damaged_layouts_are_refused(damage):
     assert image_layout_of(GRID.to_plain()).to_plain() == GRID.to_plain()
     with pytest.raises(ValueError, match="images: "):
         image_layout_of({**GRID.to_plain(), **damage})
 
 
-def test_numbers_are_normalised_and_images_are_not(tmp_path: Path) -> None:
+def test_numbers_are_normalised_and_images_are_not(tmp_path):
     agent = agent_of(TWO, normalise_obs=True)
     trajectory = episode(TWO, np.float32)
     agent.update([trajectory], 0.0)
@@ -155,7 +154,7 @@ def test_numbers_are_normalised_and_images_are_not(tmp_path: Path) -> None:
     assert not np.array_equal(darker, brighter)
 
 
-def test_bytes_stay_bytes_until_the_network_and_give_the_same_weights() -> None:
+def test_bytes_stay_bytes_until_the_network_and_give_the_same_weights():
     agents = [agent_of(GRID, normalise_obs=normalise) for normalise in (True, False)]
     assert agents[0].obs_moments is None
     assert agents[0]._on_device(bytes_of(GRID)).dtype == torch.uint8
@@ -165,7 +164,7 @@ def test_bytes_stay_bytes_until_the_network_and_give_the_same_weights() -> None:
     assert same_networks(*agents, atol=1e-5)
 
 
-def test_many_images_are_valued_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_images_are_valued_in_parts(monkeypatch):
     whole, parts = agent_of(ATARI, epochs=1), agent_of(ATARI, epochs=1)
     whole.update([episode(ATARI)], 0.0)
     monkeypatch.setattr(minibatches, "MOST_NUMBERS", 5 * ATARI.n_inputs)
@@ -173,7 +172,7 @@ def test_many_images_are_valued_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     assert same_networks(whole, parts, atol=1e-5)
 
 
-def test_an_agent_that_learned_on_other_images_is_refused() -> None:
+def test_an_agent_that_learned_on_other_images_is_refused():
     state = agent_of(TWO).state_dict()
     with pytest.raises(ValueError, match="its images are others"):
         agent_of(GRID).load_state_dict(state)

@@ -74,9 +74,7 @@ def in_torch(
 
 @EVERY
 @pytest.mark.parametrize("greedy", [False, True])
-def test_both_sides_give_the_same_log_probabilities(
-    distribution: Distribution, greedy: bool
-) -> None:
+def test_both_sides_give_the_same_log_probabilities(distribution, greedy):
     outputs, log_std = example_of(distribution)
     prepared, rows = prepared_example(distribution)
     action, log_prob = (
@@ -92,7 +90,7 @@ def test_both_sides_give_the_same_log_probabilities(
 
 
 @EVERY
-def test_rows_may_share_the_outputs_of_one_observation(distribution: Distribution) -> None:
+def test_rows_may_share_the_outputs_of_one_observation(distribution):
     outputs, log_std = example_of(distribution, 6)
     prepared, _ = prepared_example(distribution, 6)
     rows = np.random.default_rng(2).integers(0, 6, 40)
@@ -110,7 +108,7 @@ def test_rows_may_share_the_outputs_of_one_observation(distribution: Distributio
 
 
 @EVERY
-def test_the_mode_is_the_likeliest_action(distribution: Distribution) -> None:
+def test_the_mode_is_the_likeliest_action(distribution):
     prepared, rows = prepared_example(distribution)
     _, best = distribution.mode(prepared, rows)
     for seed in range(20):
@@ -118,7 +116,7 @@ def test_the_mode_is_the_likeliest_action(distribution: Distribution) -> None:
         assert (sampled[1] <= best + 1e-6).all()
 
 
-def test_the_first_of_equally_likely_choices_is_the_mode() -> None:
+def test_the_first_of_equally_likely_choices_is_the_mode():
     outputs = np.array([[1, 3, 3, 0]], np.float32)
     action, log_prob = Categorical(4).mode(Categorical(4).prepare(outputs), np.array([0]))
     assert action.tolist() == [1]
@@ -126,7 +124,7 @@ def test_the_first_of_equally_likely_choices_is_the_mode() -> None:
     assert np.exp(log_prob) == pytest.approx([20.085537 / (2 * 20.085537 + 2.718282 + 1)])
 
 
-def test_a_gaussian_by_hand() -> None:
+def test_a_gaussian_by_hand():
     # Mean 1, deviation 2: 4 is 1.5 deviations off, and -1.5^2/2 - ln 2 - ln(2 pi)/2 = -2.737086.
     # Mean -2, deviation 1/2: -2 is the mean itself, and ln 2 - ln(2 pi)/2 = -0.225791.
     outputs = np.array([[1, -2]], np.float32)
@@ -140,7 +138,7 @@ def test_a_gaussian_by_hand() -> None:
     assert wider == pytest.approx([1.418939 + 0.693147], abs=1e-5)
 
 
-def test_a_gaussian_draw_by_hand() -> None:
+def test_a_gaussian_draw_by_hand():
     # sqrt(-2 ln(1 - u)) is 1 for u = 1 - e^-1/2, and 2 for u = 1 - e^-2; a quarter turn makes
     # (0, 1) of (1, 0). The radii stand before the angles; three numbers take two of each, and the
     # cosines stand before the sines.
@@ -158,7 +156,7 @@ def test_a_gaussian_draw_by_hand() -> None:
 
 @pytest.mark.parametrize("number", [0.0, ALMOST_1])
 @EVERY
-def test_the_most_extreme_draws_give_actions_too(distribution: Distribution, number: float) -> None:
+def test_the_most_extreme_draws_give_actions_too(distribution, number):
     prepared, rows = prepared_example(distribution)
     uniforms = np.full((len(rows), distribution.n_draws), number)
     action, log_prob = distribution.sample(prepared, rows, uniforms)
@@ -175,9 +173,7 @@ def test_the_most_extreme_draws_give_actions_too(distribution: Distribution, num
     ids=["choices", "choices and numbers"],
 )
 @pytest.mark.parametrize("greedy", [False, True])
-def test_several_parts_are_each_of_them_one_after_another(
-    whole: Any, parts: tuple[Distribution, ...], greedy: bool
-) -> None:
+def test_several_parts_are_each_of_them_one_after_another(whole, parts, greedy):
     outputs, log_std = example_of(whole)
     outputs[::2, 1] = -np.inf  # Ruled out.
     rows, uniforms = np.arange(200), uniforms_for(whole, 200)
@@ -207,7 +203,7 @@ def test_several_parts_are_each_of_them_one_after_another(
         np.testing.assert_allclose(figure, sum(of_each), rtol=1e-5, atol=1e-5)
 
 
-def test_a_squashed_gaussian_by_hand() -> None:
+def test_a_squashed_gaussian_by_hand():
     one = SquashedGaussian((0.0,), (4.0,))
     mean, log_std = 0.5, math.log(0.25)
     prepared = one.prepare(np.array([[mean, log_std]], np.float32))
@@ -223,7 +219,7 @@ def test_a_squashed_gaussian_by_hand() -> None:
     assert action[0, 0] == pytest.approx(2 + 2 * math.tanh(0.75))
 
 
-def test_a_far_squashed_number_has_a_finite_density() -> None:
+def test_a_far_squashed_number_has_a_finite_density():
     prepared = SQUASHED.prepare(np.array([[60, -60, 0, 3, 3, -30]], np.float32))
     action, log_prob = SQUASHED.mode(prepared, np.array([0]))
     assert action.tolist() == [[1, 0, 0]]
@@ -236,7 +232,7 @@ def test_a_far_squashed_number_has_a_finite_density() -> None:
     [*DISTRIBUTIONS, SQUASHED],
     ids=lambda one: type(one).__name__,
 )
-def test_plain_values_make_an_equal_distribution_again(distribution: Distribution) -> None:
+def test_plain_values_make_an_equal_distribution_again(distribution):
     again = from_plain(json.loads(json.dumps(distribution.to_plain())))
     assert type(again) is type(distribution)
     assert again == distribution
@@ -244,7 +240,7 @@ def test_plain_values_make_an_equal_distribution_again(distribution: Distributio
     assert (again.n_outputs, again.n_draws) == (distribution.n_outputs, distribution.n_draws)
 
 
-def test_other_kinds_and_sizes_are_unequal() -> None:
+def test_other_kinds_and_sizes_are_unequal():
     different: list[Distribution] = [
         *DISTRIBUTIONS,
         *(Categorical(9), MultiCategorical([3, 2, 4]), MultiCategorical([9]), DiagonalGaussian(9)),
@@ -279,7 +275,7 @@ def test_other_kinds_and_sizes_are_unequal() -> None:
         (["Mixed", [["Categorical", -1]]], "no choices and num"),
     ],
 )
-def test_what_describes_no_distribution_is_refused(plain: Any, words: str) -> None:
+def test_what_describes_no_distribution_is_refused(plain, words):
     with pytest.raises((ValueError, KeyError), match=words):
         from_plain(plain)
 
@@ -289,9 +285,7 @@ def test_what_describes_no_distribution_is_refused(plain: Any, words: str) -> No
     data=st.data(),
     number=st.one_of(st.sampled_from([0.0, ALMOST_1]), st.floats(0, 1, exclude_max=True)),
 )
-def test_an_action_that_is_ruled_out_is_never_sampled(
-    logits: list[float], data: st.DataObject, number: float
-) -> None:
+def test_an_action_that_is_ruled_out_is_never_sampled(logits, data, number):
     n = len(logits)
     possible = data.draw(st.sets(st.integers(0, n - 1), min_size=1))
     outputs = np.array([[x if k in possible else -np.inf for k, x in enumerate(logits)]])
@@ -306,7 +300,7 @@ def test_an_action_that_is_ruled_out_is_never_sampled(
 
 
 @pytest.mark.parametrize("n_choices", [2, 8, 9, 17])
-def test_a_log_probability_does_not_depend_on_the_batch(n_choices: int) -> None:
+def test_a_log_probability_does_not_depend_on_the_batch(n_choices):
     """NumPy adds up a single row of eight and more in another order than several."""
     distribution = MultiCategorical([3] * n_choices)
     random = np.random.default_rng(0)
@@ -321,7 +315,7 @@ def test_a_log_probability_does_not_depend_on_the_batch(n_choices: int) -> None:
     assert np.array_equal(together, np.concatenate(alone))
 
 
-def test_numbers_cover_their_bounds_as_others_cover_those_from_minus_1_to_1() -> None:
+def test_numbers_cover_their_bounds_as_others_cover_those_from_minus_1_to_1():
     plain, scaled = DiagonalGaussian(2), DiagonalGaussian(2, (500.0, 3.0), (500.0, 1.0))
     (outputs, log_std), rows = example_of(plain), np.arange(200)
     uniforms = uniforms_for(plain, 200)
@@ -338,7 +332,7 @@ MASK = np.array([[0, 1, 1, 1]], np.uint8)
 ENTROPY = math.log(2) / 2 + math.log(4) / 2
 
 
-def test_an_impossible_action_is_never_taken_and_the_others_share_its_probability() -> None:
+def test_an_impossible_action_is_never_taken_and_the_others_share_its_probability():
     one = Categorical(4)
     prepared = one.prepare(masked(LOGITS, MASK))
     assert one.mode(prepared, np.array([0]))[0].tolist() == [1]
@@ -350,7 +344,7 @@ def test_an_impossible_action_is_never_taken_and_the_others_share_its_probabilit
     np.testing.assert_allclose(log_probs, expected, rtol=1e-6)
 
 
-def test_the_learner_sees_the_same_probabilities() -> None:
+def test_the_learner_sees_the_same_probabilities():
     outputs = torch.tensor(LOGITS, requires_grad=True)
     log_prob, entropy = Categorical(4).log_prob_and_entropy(
         torch_masked(outputs, torch.tensor(MASK)),
@@ -374,7 +368,7 @@ def test_the_learner_sees_the_same_probabilities() -> None:
     assert outputs.grad[0].tolist() == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_single_action_that_is_possible_leaves_no_entropy_and_no_gradient() -> None:
+def test_a_single_action_that_is_possible_leaves_no_entropy_and_no_gradient():
     leaf = torch.tensor([[-math.inf, 2.0, -math.inf]], requires_grad=True)
     log_prob, entropy = Categorical(3).log_prob_and_entropy(leaf, None, None, torch.tensor([1]))
     (log_prob + entropy).sum().backward()
@@ -383,7 +377,7 @@ def test_a_single_action_that_is_possible_leaves_no_entropy_and_no_gradient() ->
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
-def test_a_policy_reads_the_mask_at_the_end_of_an_observation(dtype: type) -> None:
+def test_a_policy_reads_the_mask_at_the_end_of_an_observation(dtype):
     network = MLP(3, (4,), 4, "tanh")
     layers = network.layers(network.module(1.0, torch.Generator().manual_seed(0)).state_dict())
     moments = (np.full(3, 0.5, np.float32), np.full(3, 2, np.float32))
@@ -411,7 +405,7 @@ def test_a_policy_reads_the_mask_at_the_end_of_an_observation(dtype: type) -> No
         policy.act(numbers, range(3))
 
 
-def test_numbers_take_no_masks() -> None:
+def test_numbers_take_no_masks():
     assert not DiagonalGaussian(2).takes_masks
     assert Categorical(2).takes_masks
 
@@ -435,15 +429,13 @@ APART = 0.5 * math.log(2) + 0.5 * math.log(2 / 3)
     ],
     ids=["choices", "several choices", "choices and numbers"],
 )
-def test_the_divergence_is_the_sum_of_the_parts(
-    distribution: Distribution, teacher: Any, student: Any, log_std: Any, expected: list[float]
-) -> None:
+def test_the_divergence_is_the_sum_of_the_parts(distribution, teacher, student, log_std, expected):
     std = None if log_std is None else torch.tensor(log_std)
     found = distribution.divergence((torch.tensor(teacher), std), (torch.tensor(student), std))
     assert found.tolist() == pytest.approx(expected, abs=1e-6)
 
 
-def test_what_a_mask_rules_out_adds_nothing_and_has_no_gradient() -> None:
+def test_what_a_mask_rules_out_adds_nothing_and_has_no_gradient():
     teacher = torch.tensor([[*HALVES, -math.inf]])
     student = torch.tensor([[*QUARTERS, 5.0]], requires_grad=True)
     masked = student.masked_fill(torch.tensor([[False, False, True]]), -math.inf)
@@ -454,7 +446,7 @@ def test_what_a_mask_rules_out_adds_nothing_and_has_no_gradient() -> None:
     assert student.grad.tolist() == [pytest.approx([0.25 - 0.5, 0.75 - 0.5, 0.0])]
 
 
-def test_of_numbers_by_hand() -> None:
+def test_of_numbers_by_hand():
     """Means 1 apart; deviations 1 and 2."""
     teacher = torch.tensor([[0.0]]), torch.tensor([0.0])
     student = torch.tensor([[1.0]]), torch.tensor([math.log(2)])

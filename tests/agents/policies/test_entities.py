@@ -114,7 +114,7 @@ def edges_by_hand() -> ByHand:
 
 
 @pytest.mark.parametrize("case", [attention_by_hand, mean_by_hand, pooling_by_hand, edges_by_hand])
-def test_outputs_by_hand(case: Any) -> None:
+def test_outputs_by_hand(case):
     network, weights, biases, obs, expected = case()
     layers = Layers(
         tuple(np.array(weight, np.float32) for weight in weights),
@@ -132,7 +132,7 @@ def test_outputs_by_hand(case: Any) -> None:
 
 @each_kind
 @given(order=st.permutations(range(5)))
-def test_the_order_of_the_entities_does_not_matter(name: str, order: list[int]) -> None:
+def test_the_order_of_the_entities_does_not_matter(name, order):
     obs = entities_seen(5)
     moved = obs.copy()
     moved[:, 1:16] = obs[:, 1:16].reshape(-1, 5, 3)[:, order].reshape(-1, 15)
@@ -163,7 +163,7 @@ OF_THREE, OF_TWO_MORE = [0, 1, 2, 3, 6, 7, 8, 11], [4, 5, 9, 10]
 
 
 @each_kind
-def test_nobody_hears_of_an_entity_that_does_not_exist(name: str) -> None:
+def test_nobody_hears_of_an_entity_that_does_not_exist(name):
     few, many = network_of(name, entity_layout(3)), network_of(name, entity_layout(5))
     layers, obs = layers_of(few), entities_seen(3)
     assert many.fits(layers)
@@ -182,7 +182,7 @@ def agent_for(n: int, network: str) -> PPOAgent:
 
 
 @pytest.mark.parametrize("network", ["graph", "entities"])
-def test_the_same_weights_play_and_go_on_learning_with_another_number(network: str) -> None:
+def test_the_same_weights_play_and_go_on_learning_with_another_number(network):
     agent, larger, obs = agent_for(3, network), agent_for(5, network), entities_seen(3, 9)
     agent.update([acted_on(agent, obs)], 0.0)
     parameters = agent.policy_parameters()
@@ -206,7 +206,7 @@ def test_the_same_weights_play_and_go_on_learning_with_another_number(network: s
             parameters.on(layout, Categorical(n_actions))
 
 
-def test_a_feature_does_not_pass_for_a_number_of_the_whole() -> None:
+def test_a_feature_does_not_pass_for_a_number_of_the_whole():
     """Both layouts have networks whose layers take as many numbers."""
     actions = [[0, 0], [0, 1]]
     two_and_one = EntityLayout(5, {"features": [[0, 1], [2, 3]], "actions": actions})
@@ -216,7 +216,7 @@ def test_a_feature_does_not_pass_for_a_number_of_the_whole() -> None:
     two_and_one.demand_like(EntityLayout(5, {"features": [[0, 2], [4, 1]], "actions": actions}))
 
 
-def test_fixed_edges_are_nothing_to_a_network_that_knows_none() -> None:
+def test_fixed_edges_are_nothing_to_a_network_that_knows_none():
     tables = {"features": [[0], [1]], "actions": [[0, 0], [0, 1]]}
     plain, joined = EntityLayout(2, tables), EntityLayout(2, {**tables, "edges": {"a": [[0, 1]]}})
     agents = [
@@ -227,7 +227,7 @@ def test_fixed_edges_are_nothing_to_a_network_that_knows_none() -> None:
     agents[0].policy_parameters().on(joined, Categorical(2))
 
 
-def test_a_state_with_other_tables_is_refused() -> None:
+def test_a_state_with_other_tables_is_refused():
     agent = agent_for(4, "entities")
     state = agent.state_dict()
     for wrong in (entity_layout(4, actions=False).to_plain(), {"features": 3}, None):
@@ -235,7 +235,7 @@ def test_a_state_with_other_tables_is_refused() -> None:
             saved_policy(agent.config, {**state, "entities": wrong})
 
 
-def test_the_networks_need_an_environment_with_entities_and_edges() -> None:
+def test_the_networks_need_an_environment_with_entities_and_edges():
     layout = EntityLayout(2, {"features": [[0], [1]], "actions": [[0, 0], [0, 1]]})
     for network, spaces, words in (
         ("entities", Spaces(3, Categorical(2)), "declares its entities"),
@@ -255,7 +255,7 @@ def test_the_networks_need_an_environment_with_entities_and_edges() -> None:
         ("graph", {"rounds": 0}, "rounds=0 is not from 1 to"),
     ],
 )
-def test_wrong_arguments_are_refused(network: str, args: dict[str, Any], words: str) -> None:
+def test_wrong_arguments_are_refused(network, args, words):
     with pytest.raises(ConfigError, match=words):
         PPOConfig(network=network, network_args=args)
 
@@ -285,6 +285,6 @@ TWO = [[0], [1]]
         ),
     ],
 )
-def test_wrong_tables_are_refused(tables: dict[str, Any], words: str) -> None:
+def test_wrong_tables_are_refused(tables, words):
     with pytest.raises(ValueError, match=words):
         EntityLayout(5, tables)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,7 @@ def parameters_of(kind: str, args: dict[str, Any]) -> PolicyParameters:
 
 
 @KINDS
-def test_the_views_agree_step_by_step_and_in_sequences(kind: str, args: dict[str, Any]) -> None:
+def test_the_views_agree_step_by_step_and_in_sequences(kind, args):
     network, module = made(kind, args)
     layers = network.layers(module.state_dict())
     assert network.fits(layers)
@@ -61,7 +60,7 @@ def test_the_views_agree_step_by_step_and_in_sequences(kind: str, args: dict[str
 
 
 @KINDS
-def test_gradients_are_those_of_one_step_after_another(kind: str, args: dict[str, Any]) -> None:
+def test_gradients_are_those_of_one_step_after_another(kind, args):
     module = made(kind, args)[1].double()
     counts = (4, 4, 3, 1)
     random = torch.Generator().manual_seed(3)
@@ -77,7 +76,7 @@ def test_gradients_are_those_of_one_step_after_another(kind: str, args: dict[str
 
 
 @KINDS
-def test_an_actor_keeps_the_state_of_each_env(kind: str, args: dict[str, Any]) -> None:
+def test_an_actor_keeps_the_state_of_each_env(kind, args):
     parameters = parameters_of(kind, args)
     # Integers: what was computed for an observation must not be given again.
     obs = np.random.default_rng(0).integers(0, 2, (8, 2, 3)).astype(np.uint8)
@@ -98,7 +97,7 @@ def test_an_actor_keeps_the_state_of_each_env(kind: str, args: dict[str, Any]) -
 
 
 @KINDS
-def test_an_actor_that_goes_on_finds_its_state(kind: str, args: dict[str, Any]) -> None:
+def test_an_actor_that_goes_on_finds_its_state(kind, args):
     policy = NumpyPolicy(parameters_of(kind, args))
     obs = np.random.default_rng(0).normal(size=(9, 3)).astype(np.float32)
     policy.reset(4)
@@ -111,9 +110,7 @@ def test_an_actor_that_goes_on_finds_its_state(kind: str, args: dict[str, Any]) 
 
 
 @KINDS
-def test_files_keep_a_kind_with_its_arguments(
-    kind: str, args: dict[str, Any], tmp_path: Path
-) -> None:
+def test_files_keep_a_kind_with_its_arguments(kind, args, tmp_path):
     parameters = parameters_of(kind, args)
     save_policy(tmp_path / "policy.npz", parameters, {})
     loaded, _ = load_policy(tmp_path / "policy.npz")
@@ -129,7 +126,7 @@ def test_files_keep_a_kind_with_its_arguments(
 
 
 @KINDS
-def test_the_exported_actor_maps_states_too(kind: str, args: dict[str, Any]) -> None:
+def test_the_exported_actor_maps_states_too(kind, args):
     parameters = parameters_of(kind, args)
     actor, network = TorchActor(parameters).eval(), parameters.described()
     obs = torch.randn(2, 3, generator=torch.Generator().manual_seed(5))
@@ -141,7 +138,7 @@ def test_the_exported_actor_maps_states_too(kind: str, args: dict[str, Any]) -> 
     np.testing.assert_allclose(state_after, expected[1], atol=1e-5)
 
 
-def test_what_a_kind_does_not_have_is_refused() -> None:
+def test_what_a_kind_does_not_have_is_refused():
     for kind, args, word in (("gru", {"frames": 3}, "frames"), ("mlp", {"x": 1}, "it has none")):
         with pytest.raises(ValueError, match=word):
             NETWORKS[kind].of_sizes(3, (4,), 2, "tanh", args)
@@ -149,7 +146,7 @@ def test_what_a_kind_does_not_have_is_refused() -> None:
         NETWORKS["gru"].of_sizes(3, (), 2, "tanh")
 
 
-def test_a_single_frame_needs_no_sequences() -> None:
+def test_a_single_frame_needs_no_sequences():
     network, module = made("frame-stack", {"frames": 1})
     assert network.memory_size == 0
     rows = torch.randn(4, 3, generator=torch.Generator().manual_seed(1))

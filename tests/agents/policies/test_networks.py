@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,7 +77,7 @@ def rows_seen(kind: str, layout: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", VIEWED)
-def test_the_views_agree_and_a_row_has_the_same_bits_in_any_company(name: str) -> None:
+def test_the_views_agree_and_a_row_has_the_same_bits_in_any_company(name):
     kind, layout, hidden_sizes, args = VIEWED[name]
     obs = rows_seen(kind, layout)
     if layout is not None:
@@ -138,7 +137,7 @@ KEPT: dict[str, tuple[Spaces, dict[str, Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", KEPT)
-def test_a_kind_of_network_learns_acts_is_kept_and_goes_on(name: str, tmp_path: Path) -> None:
+def test_a_kind_of_network_learns_acts_is_kept_and_goes_on(name, tmp_path):
     spaces, settings, obs = KEPT[name]
     agent, again = (ppo_agent(spaces, seed, **{**SMALL, **settings}) for seed in (1, 2))
     before = agent.policy_parameters()

@@ -5,8 +5,7 @@ import itertools
 import pickle
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -60,7 +59,7 @@ def network(request: pytest.FixtureRequest) -> ActorCritic:
 
 @pytest.mark.parametrize("network", ["tanh", "relu"], indirect=True)
 @pytest.mark.parametrize("greedy", [False, True])
-def test_outputs_and_log_probs_equal_torchs(network: ActorCritic, greedy: bool) -> None:
+def test_outputs_and_log_probs_equal_torchs(network, greedy):
     obs = random_obs(300)
     with torch.no_grad():
         expected, _ = network(torch.from_numpy(obs.astype(np.float32)))
@@ -82,9 +81,7 @@ def test_outputs_and_log_probs_equal_torchs(network: ActorCritic, greedy: bool) 
     obs_seed=st.integers(0, 2**32 - 1),
     greedy=st.booleans(),
 )
-def test_every_split_of_a_batch_gives_the_same_bits(
-    activation: str, split: list[int], obs_seed: int, greedy: bool
-) -> None:
+def test_every_split_of_a_batch_gives_the_same_bits(activation, split, obs_seed, greedy):
     policy = random_policy(activation=activation, greedy=greedy)
     size = sum(split)
     obs = random_obs(size, obs_seed)
@@ -101,9 +98,7 @@ def test_every_split_of_a_batch_gives_the_same_bits(
 
 
 @pytest.mark.parametrize("sizes", [(OBS_DIM, *HIDDEN_SIZES, N_ACTIONS), (7, 300, 5), (3, 4)])
-def test_the_layout_of_the_observations_in_memory_makes_no_difference(
-    sizes: tuple[int, ...],
-) -> None:
+def test_the_layout_of_the_observations_in_memory_makes_no_difference(sizes):
     policy = random_policy(sizes)
     obs = np.random.default_rng(0).integers(0, 2, (33, sizes[0]), np.uint8)
     expected = policy.outputs(obs).tobytes()
@@ -117,7 +112,7 @@ def test_the_layout_of_the_observations_in_memory_makes_no_difference(
         assert policy.outputs(same).tobytes() == expected
 
 
-def test_act_is_a_batch_of_one() -> None:
+def test_act_is_a_batch_of_one():
     policy, obs = random_policy(), random_obs(20)
     policy.reset(5)
     alone = [policy.act(row[None]) for row in obs]
@@ -126,14 +121,14 @@ def test_act_is_a_batch_of_one() -> None:
         assert acted == policy.act_batch(row[None], [stream])
 
 
-def test_greedy_takes_the_likeliest_action_whatever_the_draw() -> None:
+def test_greedy_takes_the_likeliest_action_whatever_the_draw():
     policy, obs = random_policy(), random_obs(100)
     expected = policy.outputs(obs).argmax(axis=1).tolist()
     assert random_policy(greedy=True).act_batch(obs, streams(100))[0].tolist() == expected
     assert policy.act_batch(obs, streams(100))[0].tolist() != expected
 
 
-def test_huge_logits_do_not_overflow() -> None:
+def test_huge_logits_do_not_overflow():
     weight, bias = np.zeros((1, 3), np.float32), np.array([1e4, 1e4, -1e4], np.float32)
     policy = NumpyPolicy(PolicyParameters((weight,), (bias,), "relu"))
     action, log_prob = policy.act_batch(np.zeros((50, 1)), streams(50))
@@ -150,7 +145,7 @@ def pickled_size(policy: NumpyPolicy) -> int:
     [lambda one: pickle.loads(pickle.dumps(one)), copy.deepcopy],
     ids=["pickled", "copied"],
 )
-def test_a_copy_of_a_policy_is_small_and_acts_alike(copied: Callable[[Any], NumpyPolicy]) -> None:
+def test_a_copy_of_a_policy_is_small_and_acts_alike(copied):
     policy, obs = random_policy(), random_obs(20)
     policy.policy_version = 7
     fresh_size = pickled_size(policy)
@@ -165,9 +160,7 @@ def test_a_copy_of_a_policy_is_small_and_acts_alike(copied: Callable[[Any], Nump
     assert [other.act(row[None]) for row in obs] == [policy.act(row[None]) for row in obs]
 
 
-def test_a_remembered_observation_gives_the_same_bits_without_a_forward_pass(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_remembered_observation_gives_the_same_bits_without_a_forward_pass(monkeypatch):
     policy, obs = random_policy(), random_obs(30)
     first = policy.act_batch(obs, streams(30))
 
@@ -181,7 +174,7 @@ def test_a_remembered_observation_gives_the_same_bits_without_a_forward_pass(
         assert before[shuffled].tobytes() == now.tobytes()
 
 
-def test_what_a_policy_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_policy_remembers_is_bounded(monkeypatch):
     monkeypatch.setattr(numpy_policy, "REMEMBERED_OBSERVATIONS", 20)
     policy, obs = random_policy(), random_obs(300)
     expected = random_policy().act_batch(obs, streams(300))
@@ -194,7 +187,7 @@ def test_what_a_policy_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
         assert np.concatenate([part[column] for part in acted]).tobytes() == whole.tobytes()
 
 
-def test_envs_have_random_streams_of_their_own() -> None:
+def test_envs_have_random_streams_of_their_own():
     policy, obs = random_policy(), random_obs(12)
     for env, seed in ((3, 30), (7, 70)):
         policy.reset(seed, env)
@@ -205,7 +198,7 @@ def test_envs_have_random_streams_of_their_own() -> None:
         assert [actions[column] for actions in together] == alone
 
 
-def test_threads_that_share_a_policy_act_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_that_share_a_policy_act_as_alone(monkeypatch):
     """Each in an env of its own, while memory grows and is forgotten."""
     monkeypatch.setattr(numpy_policy, "REMEMBERED_OBSERVATIONS", 50)
     shared, n_threads = random_policy(), 4
@@ -237,7 +230,7 @@ def test_threads_that_share_a_policy_act_as_alone(monkeypatch: pytest.MonkeyPatc
         assert actions == alone
 
 
-def test_the_same_bytes_in_another_type_are_another_observation() -> None:
+def test_the_same_bytes_in_another_type_are_another_observation():
     policy, obs = random_policy(greedy=True), np.full((1, OBS_DIM), -1, np.int8)
     both = (obs, obs.view(np.uint8))
     alone = [NumpyPolicy(policy.parameters, greedy=True).act(one) for one in both]

@@ -37,9 +37,7 @@ def policy_for(distribution: Distribution) -> PolicyParameters:
     ],
 )
 @pytest.mark.parametrize("normalised", [False, True])
-def test_what_is_loaded_is_what_was_saved(
-    distribution: Distribution, normalised: bool, tmp_path: Path
-) -> None:
+def test_what_is_loaded_is_what_was_saved(distribution, normalised, tmp_path):
     policy = policy_for(distribution)
     if normalised:
         policy = policy._replace(
@@ -53,7 +51,7 @@ def test_what_is_loaded_is_what_was_saved(
         np.testing.assert_equal(theirs, ours)
 
 
-def test_layers_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
+def test_layers_that_do_not_fit_together_are_refused(tmp_path):
     policy = policy_for(Categorical(4))
     broken = policy._replace(weights=(policy.weights[0], policy.weights[1][:5], policy.weights[2]))
     save_policy(tmp_path / "policy.npz", broken, {})
@@ -75,7 +73,7 @@ def test_layers_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
         {"distribution": DiagonalGaussian(4)},
     ],
 )
-def test_what_could_not_act_is_refused(changes: dict[str, Any], tmp_path: Path) -> None:
+def test_what_could_not_act_is_refused(changes, tmp_path):
     policy = ActorCritic(6, Categorical(4), (), "relu", seed=1).policy_parameters()
     save_policy(tmp_path / "policy.npz", policy._replace(**changes), {})
     with pytest.raises(ValueError, match="is no policy file"):
@@ -88,7 +86,7 @@ def small_policy() -> PolicyParameters:
 
 
 @pytest.mark.parametrize("network_args", ["", (), [], None])
-def test_settings_of_a_network_are_a_table(network_args: Any) -> None:
+def test_settings_of_a_network_are_a_table(network_args):
     settings, arrays = small_policy().packed()
     with pytest.raises(TypeError, match="mapping"):
         unpacked({**settings, "network_args": network_args}, arrays)
@@ -100,7 +98,7 @@ def unsealed(content: bytes) -> bytes:
     return content[: end - 2] + bytes(2)
 
 
-def test_no_bit_that_flips_in_an_older_file_makes_another_policy(tmp_path: Path) -> None:
+def test_no_bit_that_flips_in_an_older_file_makes_another_policy(tmp_path):
     """What is in no member's checksum is found out by what the members are."""
     path = tmp_path / "policy.npz"
     save_policy(path, small_policy(), {"env": "some"})
@@ -183,7 +181,7 @@ NO_POLICY_FILES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("case", NO_POLICY_FILES)
-def test_what_is_no_policy_file_says_so(case: str, tmp_path: Path) -> None:
+def test_what_is_no_policy_file_says_so(case, tmp_path):
     path = tmp_path / "policy.npz"
     NO_POLICY_FILES[case](path)
     with pytest.raises(ValueError, match=r"policy\.npz is no policy file"):

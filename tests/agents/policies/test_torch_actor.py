@@ -76,7 +76,7 @@ def policy_for(space: spaces.Space[Any]) -> PolicyParameters:
 
 
 @given(space=SPACES)
-def test_an_exported_network_stays_in_the_space_of_its_actions(space: spaces.Space[Any]) -> None:
+def test_an_exported_network_stays_in_the_space_of_its_actions(space):
     policy = policy_for(space)
     distribution, make = distribution_over(space), unflattener(space)
     ours, _ = NumpyPolicy(policy, greedy=True).act_batch(FAR, [])
@@ -88,7 +88,7 @@ def test_an_exported_network_stays_in_the_space_of_its_actions(space: spaces.Spa
         np.testing.assert_allclose(made, wanted, rtol=1e-5, atol=1e-3)
 
 
-def test_bounds_between_which_float32_rounds() -> None:
+def test_bounds_between_which_float32_rounds():
     space = spaces.Box(0.1, 0.7, (2,), np.float64)
     outputs = exported(policy_for(space), FAR).astype(np.float64)
     assert outputs.min() >= 0.1
@@ -96,7 +96,7 @@ def test_bounds_between_which_float32_rounds() -> None:
     assert {*np.round(outputs.ravel(), 6).tolist()} >= {0.1, 0.7}
 
 
-def test_an_older_file_knows_no_ends() -> None:
+def test_an_older_file_knows_no_ends():
     older = from_plain(["ScaledGaussian", [[500.0], [500.0]]])
     assert older == distribution_over(spaces.Box(0, 1000, (1,)))
     policy = ActorCritic(3, older, (), "tanh", seed=1).policy_parameters()

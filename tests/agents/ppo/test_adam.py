@@ -33,7 +33,7 @@ def as_torch(tensors: list[Tensor]) -> torch.optim.Adam:
     return torch.optim.Adam(tensors, lr=0.01, eps=1e-5, fused=True)
 
 
-def test_weights_and_state_are_torchs_to_the_bit() -> None:
+def test_weights_and_state_are_torchs_to_the_bit():
     ours, theirs = parameters(), parameters()
     adam, torchs = FusedAdam(ours, 0.01, 1e-5), as_torch(theirs)
     learn(adam, ours, [0, 1, 2])
@@ -51,7 +51,7 @@ def test_weights_and_state_are_torchs_to_the_bit() -> None:
             assert state[number][name].dtype == tensor.dtype
 
 
-def test_it_goes_on_from_what_torchs_kept() -> None:
+def test_it_goes_on_from_what_torchs_kept():
     ours, theirs = parameters(), parameters()
     torchs = as_torch(theirs)
     learn(torchs, theirs, [0, 1])
@@ -67,13 +67,13 @@ def test_it_goes_on_from_what_torchs_kept() -> None:
 
 
 @pytest.mark.parametrize("number", [-1, len(SHAPES), "0", True])
-def test_a_parameter_that_is_not_there_is_refused(number: object) -> None:
+def test_a_parameter_that_is_not_there_is_refused(number):
     adam = FusedAdam(parameters(), 0.01, 1e-5)
     with pytest.raises(ValueError, match="another network"):
         adam.load_state_dict({"state": {number: {}}})
 
 
-def test_without_a_gradient_nothing_is_learned() -> None:
+def test_without_a_gradient_nothing_is_learned():
     tensors = parameters()
     adam = FusedAdam(tensors, 0.01, 1e-5)
     adam.step()

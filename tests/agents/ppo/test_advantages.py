@@ -34,9 +34,7 @@ def episodes(draw: st.DrawFn) -> tuple[Episode, np.ndarray]:
 
 
 @given(episodes(), SHARES)
-def test_targets_are_the_sum_of_equation_1(
-    drawn: tuple[Episode, np.ndarray], trace_decay: float
-) -> None:
+def test_targets_are_the_sum_of_equation_1(drawn, trace_decay):
     episode, ratio = drawn
     reward, value, bootstrap_value, discount = episode
     next_value = [*value[1:], bootstrap_value]
@@ -53,7 +51,7 @@ def test_targets_are_the_sum_of_equation_1(
 
 
 @given(episodes())
-def test_at_lambda_1_advantages_are_those_of_impala(drawn: tuple[Episode, np.ndarray]) -> None:
+def test_at_lambda_1_advantages_are_those_of_impala(drawn):
     episode, ratio = drawn
     advantage, target = lambda_estimates(*episode, 1.0, ratio)
     next_target = np.append(target[1:], episode.bootstrap_value)
@@ -62,9 +60,7 @@ def test_at_lambda_1_advantages_are_those_of_impala(drawn: tuple[Episode, np.nda
 
 
 @given(episodes(), SHARES)
-def test_on_policy_they_are_generalised_advantages_to_the_bit(
-    drawn: tuple[Episode, np.ndarray], trace_decay: float
-) -> None:
+def test_on_policy_they_are_generalised_advantages_to_the_bit(drawn, trace_decay):
     episode, ratio = drawn
     advantage, target = lambda_estimates(*episode, trace_decay, np.ones_like(ratio))
     expected, _ = lambda_estimates(*episode, trace_decay)

@@ -66,7 +66,7 @@ def everything(agent: PPOAgent) -> list[Any]:
     return [weights, agent.obs_moments.state_dict(), agent.return_scale.state_dict()]
 
 
-def test_the_policy_carries_mean_and_scale_of_all_rollouts_before() -> None:
+def test_the_policy_carries_mean_and_scale_of_all_rollouts_before():
     agent = example_agent()
     first = agent.policy_parameters()
     assert (first.obs_mean.tolist(), first.obs_scale.tolist()) == ([0, 0], [1, 1])
@@ -82,7 +82,7 @@ def test_the_policy_carries_mean_and_scale_of_all_rollouts_before() -> None:
     assert plain.obs_mean is plain.obs_scale is None
 
 
-def test_the_log_standard_deviation_begins_as_told_and_is_learned() -> None:
+def test_the_log_standard_deviation_begins_as_told_and_is_learned():
     agent = example_agent(log_std_init=-0.5)
     assert agent.policy_parameters().log_std.tolist() == [-0.5, -0.5]
     agent.update(collect_targets(agent, range(4)), 0.0)
@@ -90,7 +90,7 @@ def test_the_log_standard_deviation_begins_as_told_and_is_learned() -> None:
     assert agent.policy_parameters().log_std.dtype == np.float32
 
 
-def test_the_learner_sees_observations_as_the_actor_did() -> None:
+def test_the_learner_sees_observations_as_the_actor_did():
     """Otherwise the ratio of the very first minibatch would not be 1."""
     agent = trained_agent(epochs=1)
     metrics = agent.update(collect_targets(agent, range(20, 24)), 0.0)
@@ -99,9 +99,7 @@ def test_the_learner_sees_observations_as_the_actor_did() -> None:
 
 
 @pytest.mark.parametrize("normalise", [True, False])
-def test_the_unit_of_rewards_makes_no_difference_where_returns_are_normalised(
-    normalise: bool,
-) -> None:
+def test_the_unit_of_rewards_makes_no_difference_where_returns_are_normalised(normalise):
     def learned(factor: float) -> np.ndarray:
         agent = example_agent(normalise_returns=normalise)
         for update in range(2):
@@ -112,14 +110,14 @@ def test_the_unit_of_rewards_makes_no_difference_where_returns_are_normalised(
     assert np.allclose(learned(1), learned(1000), rtol=1e-4, atol=1e-6) == normalise
 
 
-def test_observations_far_out_are_clipped() -> None:
+def test_observations_far_out_are_clipped():
     agent = trained_agent()
     policy = NumpyPolicy(agent.policy_parameters())
     far, farther = (policy.outputs(np.full((1, 2), number)) for number in (1e4, 1e6))
     assert far.tolist() == farther.tolist() != policy.outputs(np.full((1, 2), 50.0)).tolist()
 
 
-def test_going_on_from_a_saved_state_gives_the_same_bits() -> None:
+def test_going_on_from_a_saved_state_gives_the_same_bits():
     agent = trained_agent()
     again = PPOAgent(CONFIG, Spaces(2, DiagonalGaussian(2)), seed=9)
     again.load_state_dict(through_a_file(agent.state_dict()))
@@ -130,7 +128,7 @@ def test_going_on_from_a_saved_state_gives_the_same_bits() -> None:
     assert everything(again) == everything(agent)
 
 
-def test_a_warm_start_takes_weights_and_statistics_alone() -> None:
+def test_a_warm_start_takes_weights_and_statistics_alone():
     agent = trained_agent()
     warm = PPOAgent(CONFIG, Spaces(2, DiagonalGaussian(2)), seed=9)
     warm.load_policy(through_a_file(agent.state_dict()))
@@ -145,7 +143,7 @@ def test_a_warm_start_takes_weights_and_statistics_alone() -> None:
     assert everything(warm)[0] != everything(agent)[0], "Adam's moments are not those of before"
 
 
-def test_a_warm_start_does_not_go_on_with_episodes_of_another_run() -> None:
+def test_a_warm_start_does_not_go_on_with_episodes_of_another_run():
     agent = example_agent()
     halves = [t._replace(truncated=False) for t in collect_targets(agent, range(4))]
     agent.update(halves, 0.0)
@@ -176,13 +174,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("load", ["load_policy", "load_state_dict"])
 @pytest.mark.parametrize("case", REFUSED)
-def test_the_state_of_another_kind_of_agent_is_refused(case: str, load: str) -> None:
+def test_the_state_of_another_kind_of_agent_is_refused(case, load):
     changes, words = REFUSED[case]
     with pytest.raises((RuntimeError, ValueError, KeyError), match=words):
         getattr(example_agent(), load)(example_agent(**changes).state_dict())
 
 
-def test_a_small_continuous_problem_is_learned() -> None:
+def test_a_small_continuous_problem_is_learned():
     agent = example_agent(epochs=5, minibatch_size=64, discount=0.0, learning_rate=2e-2)
     for update in range(16):
         agent.update(collect_targets(agent, range(32 * update, 32 * update + 32)), 0.0)
@@ -203,8 +201,8 @@ def test_a_small_continuous_problem_is_learned() -> None:
 )
 @pytest.mark.parametrize("n_acted", [0, 1, 5])
 def test_going_on_after_so_many_actions_draws_what_having_acted_them_would_have(
-    distribution: Distribution, n_acted: int
-) -> None:
+    distribution, n_acted
+):
     parameters = example_agent(distribution).policy_parameters()
     obs = np.random.default_rng(0).normal(size=(9, 2)).astype(np.float32)
     before, later = NumpyPolicy(parameters), NumpyPolicy(parameters)
@@ -228,9 +226,7 @@ def test_going_on_after_so_many_actions_draws_what_having_acted_them_would_have(
         (Categorical(2), None, np.nan),
     ],
 )
-def test_the_standard_deviation_of_an_action_is_told(
-    distribution: Distribution, log_std: Any, expected: float
-) -> None:
+def test_the_standard_deviation_of_an_action_is_told(distribution, log_std, expected):
     agent = PPOAgent(CONFIG.changed(learning_rate=1e-9), Spaces(2, distribution), seed=0)
     if log_std is not None:
         assert agent.network.log_std is not None

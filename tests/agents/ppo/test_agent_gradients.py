@@ -31,7 +31,7 @@ from workflow_rl.agents.ppo.config import PPOMetrics
 from workflow_rl.agents.ppo.minibatches import stack_obs
 
 
-def test_metrics_of_off_policy_steps_by_hand() -> None:
+def test_metrics_of_off_policy_steps_by_hand():
     # Every ratio is 2, beyond the clip range 0.2. One step of reward 3 that terminates, a critic
     # that answers 0: the advantage and the return are 3.
     agent = example_agent(ONE_STEP, normalise_advantage=False, entropy_coef=0.0)
@@ -63,7 +63,7 @@ def test_metrics_of_off_policy_steps_by_hand() -> None:
     assert tuple(metrics) == pytest.approx(tuple(expected), rel=1e-3, nan_ok=True)
 
 
-def test_the_gradient_at_ratio_1_is_the_policy_gradient() -> None:
+def test_the_gradient_at_ratio_1_is_the_policy_gradient():
     agent = counting_agent(
         ONE_STEP, entropy_coef=0.02, value_coef=0.7, max_grad_norm=NO_CLIPPING, reward_scale=0.5
     )
@@ -99,7 +99,7 @@ def test_the_gradient_at_ratio_1_is_the_policy_gradient() -> None:
         assert gradient.abs().max() > 1e-4
 
 
-def test_gradients_are_clipped_for_actor_and_critic_apart() -> None:
+def test_gradients_are_clipped_for_actor_and_critic_apart():
     def gradients(max_grad_norm: float) -> list[dict[str, Tensor]]:
         agent = example_agent(
             reward_scale=50.0, normalise_advantage=False, max_grad_norm=max_grad_norm
@@ -119,7 +119,7 @@ def test_gradients_are_clipped_for_actor_and_critic_apart() -> None:
             )
 
 
-def test_losses_of_ones_own_are_learned_from() -> None:
+def test_losses_of_ones_own_are_learned_from():
     agent = example_agent()
     agent.policy_loss = lambda ratio, advantage, clip_range: 0 * ratio.sum() + clip_range
     agent.value_loss = lambda value, return_: 0 * value.sum() + len(return_)

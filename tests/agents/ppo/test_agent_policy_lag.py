@@ -27,7 +27,7 @@ from workflow_rl.agents.ppo.minibatches import stack_obs
 from workflow_rl.agents.trajectory import Trajectory
 
 
-def test_vtrace_takes_each_steps_own_ratio() -> None:
+def test_vtrace_takes_each_steps_own_ratio():
     agent = example_agent(correction="vtrace")
     log_ratios = np.linspace(-2, 1, 10, dtype=np.float32)
     acted = [older_trajectory(agent, t, 0.0) for t in TRAJECTORIES]
@@ -61,7 +61,7 @@ def test_vtrace_takes_each_steps_own_ratio() -> None:
         (-math.log(2), False, -1.5),
     ],
 )
-def test_decoupled_clip_by_hand(log_ratio: float, decoupled_clip: bool, policy_loss: float) -> None:
+def test_decoupled_clip_by_hand(log_ratio, decoupled_clip, policy_loss):
     agent = example_agent(ONE_STEP, normalise_advantage=False, decoupled_clip=decoupled_clip)
     silence_critic(agent)
     trajectory = example_trajectory([3.0], terminated=True)
@@ -74,7 +74,7 @@ def test_decoupled_clip_by_hand(log_ratio: float, decoupled_clip: bool, policy_l
     assert (metrics.policy_gradient_norm < 0.05) is is_clipped
 
 
-def test_without_lag_both_clips_are_the_same_bit_for_bit() -> None:
+def test_without_lag_both_clips_are_the_same_bit_for_bit():
     agents = [counting_agent(decoupled_clip=decoupled) for decoupled in (True, False)]
     for _ in range(2):
         trajectories = collect(agents[0], CountingEnv, range(6))
@@ -97,7 +97,7 @@ def agent_at_version_5(**changes: Any) -> PPOAgent:
     return agent
 
 
-def test_stale_steps_are_left_out_and_the_learning_rate_scaled_by_the_share_that_remains() -> None:
+def test_stale_steps_are_left_out_and_the_learning_rate_scaled_by_the_share_that_remains():
     # Lag 2 is within the limit, lags 3 and 5 are beyond. 10 of 40 steps remain.
     valid, stale, staler = (
         trajectory_of_version(version, length) for version, length in ((3, 10), (2, 18), (0, 12))
@@ -112,7 +112,7 @@ def test_stale_steps_are_left_out_and_the_learning_rate_scaled_by_the_share_that
     assert weights(agent) == weights(alone)
 
 
-def test_a_lag_within_the_limit_changes_no_bit() -> None:
+def test_a_lag_within_the_limit_changes_no_bit():
     rollout = [trajectory_of_version(version, 10) for version in (5, 3, 0)]
     agents = [agent_at_version_5(decoupled_clip=False, max_policy_lag=limit) for limit in (None, 5)]
     expected = agents[0].update([t._replace(policy_version=5) for t in rollout], 0.0)
@@ -121,14 +121,14 @@ def test_a_lag_within_the_limit_changes_no_bit() -> None:
 
 
 @pytest.mark.parametrize(("limit", "stale_fraction"), [(None, 0.0), (4, 0.75)])
-def test_the_lag_is_measured_over_all_steps(limit: int | None, stale_fraction: float) -> None:
+def test_the_lag_is_measured_over_all_steps(limit, stale_fraction):
     # Lags 1 and 5 over 10 and 30 steps.
     rollout = [trajectory_of_version(4, 10), trajectory_of_version(0, 30)]
     metrics = agent_at_version_5(max_policy_lag=limit).update(rollout, 0.0)
     assert metrics[7:11] == (1, 4.0, 5, stale_fraction)
 
 
-def test_a_wholly_stale_rollout_teaches_nothing_but_counts() -> None:
+def test_a_wholly_stale_rollout_teaches_nothing_but_counts():
     def learned(agent: PPOAgent) -> list[Any]:
         states = agent.optimizer.state.values()
         moments = [tensor.tolist() for state in states for tensor in state.values()]

@@ -22,7 +22,7 @@ def repeating_trajectories() -> list[Trajectory]:
     ]
 
 
-def test_a_minibatch_of_whole_observations_has_the_gradient_of_its_steps() -> None:
+def test_a_minibatch_of_whole_observations_has_the_gradient_of_its_steps():
     steps, observations = (
         gradients_of_steps(
             example_agent(ONE_STEP, minibatches_of=kind, max_grad_norm=NO_CLIPPING),
@@ -34,7 +34,7 @@ def test_a_minibatch_of_whole_observations_has_the_gradient_of_its_steps() -> No
         assert torch.allclose(gradient, steps[name], rtol=1e-4, atol=1e-6)
 
 
-def test_minibatches_of_whole_observations_share_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_minibatches_of_whole_observations_share_none(monkeypatch):
     agent = example_agent(epochs=2, minibatch_size=20, minibatches_of="observations")
     seen = []
     learn = agent._learn_values
@@ -51,9 +51,7 @@ def test_minibatches_of_whole_observations_share_none(monkeypatch: pytest.Monkey
     assert seen[:3] != seen[3:]
 
 
-def test_repeated_observations_learn_as_if_each_were_computed_by_itself(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_repeated_observations_learn_as_if_each_were_computed_by_itself(monkeypatch):
     """Against the networks run over every step's row: equal to rounding."""
     trajectories = [example_trajectory(np.sin(np.arange(20.0) + n), seed=n) for n in range(3)]
     repeated = [t._replace(obs=t.obs[np.arange(t.length) % 4]) for t in trajectories]

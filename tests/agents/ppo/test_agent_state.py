@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 
@@ -12,7 +10,7 @@ from tests.agents.ppo.small_agents import TRAJECTORIES, example_agent, weights
 
 
 @pytest.mark.parametrize("keep", [through_a_file, lambda state: state], ids=["file", "memory"])
-def test_a_restored_agent_goes_on_to_the_same_bits(keep: Any) -> None:
+def test_a_restored_agent_goes_on_to_the_same_bits(keep):
     agent = example_agent()
     for _ in range(3):
         agent.update(TRAJECTORIES, 0.0)
@@ -37,7 +35,7 @@ def test_a_restored_agent_goes_on_to_the_same_bits(keep: Any) -> None:
 
 @pytest.mark.parametrize("moment", ["exp_avg", "exp_avg_sq"])
 @pytest.mark.parametrize("shape", [(1,), (999, 999)])
-def test_an_optimizer_of_another_network_is_refused(moment: str, shape: tuple[int, ...]) -> None:
+def test_an_optimizer_of_another_network_is_refused(moment, shape):
     agent = example_agent()
     agent.update(TRAJECTORIES, 0.0)
     state = agent.state_dict()

@@ -34,7 +34,7 @@ from workflow_rl.agents.ppo.minibatches import Minibatch, RolloutObs
 from workflow_rl.agents.spaces import Spaces
 
 
-def test_an_update_leaves_the_trajectories_as_they_were() -> None:
+def test_an_update_leaves_the_trajectories_as_they_were():
     before = pickle.dumps(TRAJECTORIES)
     example_agent().update(TRAJECTORIES, 0.0)
     assert pickle.dumps(TRAJECTORIES) == before
@@ -59,14 +59,14 @@ def orders_of_update(seed: int = 0, policy_version: int = 0) -> list[list[float]
     return orders
 
 
-def test_every_epoch_takes_every_step_once_in_an_order_of_its_own() -> None:
+def test_every_epoch_takes_every_step_once_in_an_order_of_its_own():
     first, second = orders_of_update()
     assert sorted(first) == sorted(second)
     assert len(set(first)) == 40
     assert first != second
 
 
-def test_the_order_follows_from_the_seed_and_the_number_of_the_update() -> None:
+def test_the_order_follows_from_the_seed_and_the_number_of_the_update():
     orders = orders_of_update(seed=1, policy_version=3)
     torch.manual_seed(99)
     assert orders_of_update(seed=1, policy_version=3) == orders
@@ -77,23 +77,21 @@ def test_the_order_follows_from_the_seed_and_the_number_of_the_update() -> None:
 @pytest.mark.parametrize(
     ("minibatch_size", "steps"), [(16, 2 * 3), (40, 2 * 1), (1000, 2 * 1), (39, 2 * 2), (1, 2 * 40)]
 )
-def test_one_optimizer_step_for_each_minibatch_of_each_epoch(
-    minibatch_size: int, steps: int
-) -> None:
+def test_one_optimizer_step_for_each_minibatch_of_each_epoch(minibatch_size, steps):
     agent = example_agent(minibatch_size=minibatch_size, normalise_advantage=minibatch_size > 1)
     agent.update(TRAJECTORIES, 0.0)
     assert optimizer_steps(agent) == steps
 
 
 @pytest.mark.parametrize(("progress", "expected"), [(0.0, 1e-3), (0.25, 7.75e-4), (1.0, 1e-4)])
-def test_the_learning_rate_falls_linearly(progress: float, expected: float) -> None:
+def test_the_learning_rate_falls_linearly(progress, expected):
     # 1e-3 + progress * (1e-4 - 1e-3)
     agent = example_agent(learning_rate=1e-3, learning_rate_final=1e-4)
     assert agent.update(TRAJECTORIES, progress).learning_rate == pytest.approx(expected)
     assert agent.optimizer.learning_rate == pytest.approx(expected)
 
 
-def test_adams_first_step_is_the_learning_rate_against_the_gradients_sign() -> None:
+def test_adams_first_step_is_the_learning_rate_against_the_gradients_sign():
     # m = (1 - beta1) g and v = (1 - beta2) g^2, bias-corrected: a step of lr * g / (|g| + 1e-5).
     agent = example_agent(ONE_STEP, learning_rate=0.01)
     before = {name: p.detach().clone() for name, p in agent.network.named_parameters()}
@@ -103,7 +101,7 @@ def test_adams_first_step_is_the_learning_rate_against_the_gradients_sign() -> N
         torch.testing.assert_close(parameter, before[name] - step, rtol=1e-4, atol=1e-6)
 
 
-def test_target_kl_is_exceeded_by_half_before_it_stops() -> None:
+def test_target_kl_is_exceeded_by_half_before_it_stops():
     # Every ratio is e, so the estimated KL is e - 1 - 1 = 0.718.
     agent = example_agent(ONE_STEP)
     stale = [policy_trajectory(agent, t, log_ratio=1.0) for t in TRAJECTORIES]
@@ -115,7 +113,7 @@ def test_target_kl_is_exceeded_by_half_before_it_stops() -> None:
         assert metrics.approx_kl == pytest.approx(math.e - 2, rel=1e-4)
 
 
-def test_the_agent_learns_to_match_as_it_is_rewarded() -> None:
+def test_the_agent_learns_to_match_as_it_is_rewarded():
     make_env = functools.partial(MatchingEnv, n_choices=4, length=16)
     config = CONFIG.changed(learning_rate=0.01, minibatch_size=64, epochs=4)
     agent = PPOAgent(config, Spaces(4, Categorical(4)), seed=0)
@@ -133,7 +131,7 @@ def test_the_agent_learns_to_match_as_it_is_rewarded() -> None:
     assert mean_return() == pytest.approx(16, abs=0.5)
 
 
-def test_the_second_thread_sums_as_the_first_does() -> None:
+def test_the_second_thread_sums_as_the_first_does():
     """Matrix products large enough for their library to split among cores, if it may."""
     random = np.random.default_rng(0)
     trajectory = example_trajectory(random.normal(size=200).tolist())
@@ -149,9 +147,7 @@ def test_the_second_thread_sums_as_the_first_does() -> None:
 
 
 @pytest.mark.parametrize("two_threads", [False, True])
-def test_the_norms_told_are_those_of_the_gradients_before_they_are_clipped(
-    two_threads: bool,
-) -> None:
+def test_the_norms_told_are_those_of_the_gradients_before_they_are_clipped(two_threads):
     (step,) = gradients_of_steps(example_agent(ONE_STEP, max_grad_norm=NO_CLIPPING), TRAJECTORIES)
     clipped = example_agent(ONE_STEP, max_grad_norm=1e-3)
     clipped.two_threads = two_threads
@@ -167,14 +163,14 @@ def test_the_norms_told_are_those_of_the_gradients_before_they_are_clipped(
 
 
 @pytest.mark.parametrize(("target_kl", "steps"), [(1e-9, 1), (0.01, 1), (1e9, 5), (None, 5)])
-def test_target_kl_stops_an_update_early(target_kl: float | None, steps: int) -> None:
+def test_target_kl_stops_an_update_early(target_kl, steps):
     # In the first epoch the policy is still the one that acted; a step of 0.1 overshoots.
     agent = counting_agent(ONE_STEP, learning_rate=0.1, epochs=5, target_kl=target_kl)
     metrics = agent.update(collect(agent, CountingEnv, range(6)), 0.0)
     assert metrics.gradient_steps == optimizer_steps(agent) == steps
 
 
-def test_a_shared_trunk_has_one_gradient() -> None:
+def test_a_shared_trunk_has_one_gradient():
     shared = example_agent(shared_trunk=True).update(TRAJECTORIES, 0.0)
     assert shared.policy_gradient_norm > 0
     assert math.isnan(shared.value_gradient_norm)

@@ -12,7 +12,6 @@ from tests.agents.examples import example_trajectory
 from tests.agents.ppo.small_agents import example_agent
 from workflow_rl.agents.ppo.advantages import (
     Estimates,
-    Estimator,
     estimate_advantages,
     gae,
     gae_with_vtrace,
@@ -40,9 +39,7 @@ BY_HAND = {
     ids=["truncated", "goes on in the next unroll", "terminated", "both"],
 )
 @pytest.mark.parametrize("estimate", [gae, gae_with_vtrace])
-def test_a_batch_bootstraps_unless_the_episode_terminated(
-    estimate: Estimator, terminated: bool, truncated: bool
-) -> None:
+def test_a_batch_bootstraps_unless_the_episode_terminated(estimate, terminated, truncated):
     trajectory = example_trajectory((REWARD / 2).tolist())
     batch = estimate_advantages(
         [trajectory._replace(terminated=terminated, truncated=truncated)],
@@ -69,7 +66,7 @@ def batch_of(trajectories: list[Trajectory], **changes: Any) -> Estimates:
     return estimate_advantages(trajectories, **(arguments | changes))
 
 
-def test_each_episode_is_bootstrapped_with_its_own_last_value() -> None:
+def test_each_episode_is_bootstrapped_with_its_own_last_value():
     # One-step episodes, so A = r + 0.5 * last_value - v, the bootstrap term 0 where terminated.
     trajectories = [
         example_trajectory([1]),
@@ -85,7 +82,7 @@ def test_each_episode_is_bootstrapped_with_its_own_last_value() -> None:
     assert batch.advantage.tolist() == [1 + 1 - 10, 2 - 20, 3 + 3 - 30]
 
 
-def test_a_batch_holds_the_steps_in_the_order_of_the_trajectories() -> None:
+def test_a_batch_holds_the_steps_in_the_order_of_the_trajectories():
     first, second = example_trajectory([1, 2, 3], seed=1), example_trajectory([4, 5], seed=2)
     second = second._replace(log_prob=np.array([-0.5, -0.25], np.float32))
     _, batch, _ = example_agent().make_batch([first, second])
@@ -102,9 +99,7 @@ def test_a_batch_holds_the_steps_in_the_order_of_the_trajectories() -> None:
     st.integers(0, 5),
     st.integers(0, 2**32 - 1),
 )
-def test_nothing_leaks_from_one_episode_into_another(
-    shapes: list[tuple[int, bool]], chosen: int, seed: int
-) -> None:
+def test_nothing_leaks_from_one_episode_into_another(shapes, chosen, seed):
     random = np.random.default_rng(seed)
     trajectories = [
         example_trajectory(random.normal(size=length).tolist(), terminated=terminated, seed=n)
@@ -127,13 +122,13 @@ def test_nothing_leaks_from_one_episode_into_another(
     assert (after.return_ != reweighed.return_).any()
 
 
-def test_values_that_do_not_fit_the_steps_are_refused() -> None:
+def test_values_that_do_not_fit_the_steps_are_refused():
     with pytest.raises(AssertionError):
         batch_of([example_trajectory([1, 2, 3])], value=np.zeros(4))
 
 
 @given(n_rows=st.integers(1, 40), n_kinds=st.integers(1, 6), seed=st.integers(0, 99))
-def test_distinct_rows_are_the_rows_each_once(n_rows: int, n_kinds: int, seed: int) -> None:
+def test_distinct_rows_are_the_rows_each_once(n_rows, n_kinds, seed):
     random = np.random.default_rng(seed)
     rows = random.normal(size=(n_kinds, 3)).astype(np.float32)[
         random.integers(n_kinds, size=n_rows)
@@ -143,7 +138,7 @@ def test_distinct_rows_are_the_rows_each_once(n_rows: int, n_kinds: int, seed: i
     assert len(distinct) == len({row.tobytes() for row in rows})
 
 
-def test_the_order_of_distinct_rows_follows_from_their_content() -> None:
+def test_the_order_of_distinct_rows_follows_from_their_content():
     rows = np.array([[1, 0], [0, 1], [1, 0]], np.float32)
     forward, _ = distinct_rows(rows)
     backward, _ = distinct_rows(rows[::-1])
@@ -156,9 +151,7 @@ def test_the_order_of_distinct_rows_follows_from_their_content() -> None:
     n_parts=st.integers(1, 9),
     seed=st.integers(0, 99),
 )
-def test_parts_of_whole_observations_have_every_step_once(
-    n_steps: int, n_kinds: int, n_parts: int, seed: int
-) -> None:
+def test_parts_of_whole_observations_have_every_step_once(n_steps, n_kinds, n_parts, seed):
     obs_index = np.random.default_rng(seed).integers(n_kinds, size=n_steps)
     parts = list(whole_observations(obs_index, n_parts, np.random.default_rng(seed)))
     assert sorted(step for steps, *_ in parts for step in steps.tolist()) == list(range(n_steps))
@@ -170,12 +163,12 @@ def test_parts_of_whole_observations_have_every_step_once(
 
 
 @pytest.mark.parametrize("n_parts", [1, 2, 3, 4, 6])
-def test_parts_of_whole_observations_are_of_the_same_size_where_they_can(n_parts: int) -> None:
+def test_parts_of_whole_observations_are_of_the_same_size_where_they_can(n_parts):
     parts = whole_observations(np.repeat(np.arange(12), 5), n_parts, np.random.default_rng(0))
     assert [len(steps) for steps, *_ in parts] == [60 // n_parts] * n_parts
 
 
-def test_parts_of_whole_observations_are_of_about_the_same_size() -> None:
+def test_parts_of_whole_observations_are_of_about_the_same_size():
     obs_index = np.repeat(np.arange(1000), np.tile([1, 2, 3, 4], 250))
     sizes = [len(steps) for steps, *_ in whole_observations(obs_index, 5, np.random.default_rng(0))]
     assert sizes == pytest.approx([500] * 5, abs=4)

@@ -72,8 +72,8 @@ def half(rows: Any) -> Any:
     ],
 )
 def test_a_copy_acts_as_its_teacher_in_episodes_that_it_has_not_seen(
-    distribution: Distribution, teacher: Any, settings: dict[str, Any], passes: int
-) -> None:
+    distribution, teacher, settings, passes
+):
     episodes = lessons(teacher, 100)
     agent = agent_for(distribution, **settings)
     rows = list(agent.copy(episodes[:80], episodes[80:], passes))
@@ -83,7 +83,7 @@ def test_a_copy_acts_as_its_teacher_in_episodes_that_it_has_not_seen(
     assert agent.policy_version == 0
 
 
-def test_the_critic_learns_the_discounted_returns() -> None:
+def test_the_critic_learns_the_discounted_returns():
     agent = agent_for(Categorical(3))
     episodes = lessons(sign, 100)
     clock = np.linspace(-1, 1, T + 1, dtype=np.float32)
@@ -97,7 +97,7 @@ def test_the_critic_learns_the_discounted_returns() -> None:
     assert last.value_loss < 0.1
 
 
-def test_a_truncated_episode_is_worth_what_its_last_observation_is() -> None:
+def test_a_truncated_episode_is_worth_what_its_last_observation_is():
     agent = agent_for(Categorical(3))
     cut = [one._replace(terminated=False, truncated=True) for one in lessons(sign, 100)]
     list(agent.copy(cut, cut, 10))
@@ -107,7 +107,7 @@ def test_a_truncated_episode_is_worth_what_its_last_observation_is() -> None:
     assert value > 7
 
 
-def test_the_agreement_of_choices_and_numbers_is_that_of_the_worse_part() -> None:
+def test_the_agreement_of_choices_and_numbers_is_that_of_the_worse_part():
     draw = np.random.default_rng(1)
 
     def guess(rows: Any) -> Any:
@@ -120,7 +120,7 @@ def test_the_agreement_of_choices_and_numbers_is_that_of_the_worse_part() -> Non
     assert last.agreement < 0.6
 
 
-def test_masks_apply_and_an_action_that_they_rule_out_cannot_be_copied() -> None:
+def test_masks_apply_and_an_action_that_they_rule_out_cannot_be_copied():
     episodes = lessons(sign, 60, masks=3)
     *_, last = agent_for(Categorical(3), masked=True).copy(episodes, episodes, 4)
     assert last.agreement > 0.95
@@ -129,14 +129,14 @@ def test_masks_apply_and_an_action_that_they_rule_out_cannot_be_copied() -> None
         list(agent_for(Categorical(3), masked=True).copy(wrong, wrong, 1))
 
 
-def test_the_deviation_of_continuous_actions_stays() -> None:
+def test_the_deviation_of_continuous_actions_stays():
     agent = agent_for(DiagonalGaussian(2), log_std_init=-0.5)
     episodes = lessons(half, 40)
     list(agent.copy(episodes, episodes, 1))
     assert torch.equal(agent.network.log_std, torch.full((2,), -0.5))
 
 
-def test_the_critic_learns_the_returns_whoever_estimates_advantages() -> None:
+def test_the_critic_learns_the_returns_whoever_estimates_advantages():
     ours, own = agent_for(Categorical(3)), agent_for(Categorical(3))
     own.advantages = lambda episodes: (0 * episodes.reward, 0 * episodes.value)
     taught = lessons(sign, 20)
@@ -145,7 +145,7 @@ def test_the_critic_learns_the_returns_whoever_estimates_advantages() -> None:
     assert same_networks(ours, own)
 
 
-def test_weights_by_advantage_prefer_what_did_well() -> None:
+def test_weights_by_advantage_prefer_what_did_well():
     good = [one._replace(episode=100 + n) for n, one in enumerate(lessons(sign, 40))]
     bad = [one._replace(reward=0 * one.reward) for one in lessons(lambda rows: 0, 60)]
 
@@ -188,7 +188,7 @@ def likeliest(agent: PPOAgent) -> Any:
     return np.array(actions)
 
 
-def test_the_weight_falls_linearly_to_nothing() -> None:
+def test_the_weight_falls_linearly_to_nothing():
     config = PPOConfig(teacher_coef=2.0, teacher_until=0.4)
     weights = [config.at(progress).teacher_coef for progress in (0.0, 0.1, 0.2, 0.4, 1.0)]
     assert weights == pytest.approx([2.0, 1.5, 1.0, 0.0, 0.0])
@@ -203,9 +203,7 @@ def test_the_weight_falls_linearly_to_nothing() -> None:
         (DiagonalGaussian(2), {}),
     ],
 )
-def test_the_loss_keeps_the_policy_close_to_the_copy(
-    distribution: Any, settings: dict[str, Any]
-) -> None:
+def test_the_loss_keeps_the_policy_close_to_the_copy(distribution, settings):
     def moved(coef: float) -> float:
         """Return how far the likeliest actions have moved from those of the copy."""
         agent = taught_agent(distribution, teacher_coef=coef, **settings)
@@ -217,7 +215,7 @@ def test_the_loss_keeps_the_policy_close_to_the_copy(
     assert moved(100.0) < 0.5 * moved(0.0)
 
 
-def test_a_loss_that_has_faded_changes_no_bit() -> None:
+def test_a_loss_that_has_faded_changes_no_bit():
     agents = [taught_agent(teacher_coef=coef, teacher_until=0.5) for coef in (0.0, 5.0)]
     for agent in agents:
         assert agent.update(rollout(agent), 0.5).teacher_loss == 0
@@ -225,7 +223,7 @@ def test_a_loss_that_has_faded_changes_no_bit() -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"normalise_obs": True}, {"network": "gru"}])
-def test_a_restored_agent_goes_on_towards_the_same_copy(settings: dict[str, Any]) -> None:
+def test_a_restored_agent_goes_on_towards_the_same_copy(settings):
     agent = taught_agent(teacher_coef=3.0, **settings)
     agent.update(rollout(agent), 0.1)
     restored = agent_for(
@@ -238,7 +236,7 @@ def test_a_restored_agent_goes_on_towards_the_same_copy(settings: dict[str, Any]
     assert same_networks(agent, restored)
 
 
-def test_a_new_run_that_begins_with_the_agent_has_no_teacher() -> None:
+def test_a_new_run_that_begins_with_the_agent_has_no_teacher():
     agent = taught_agent(teacher_coef=3.0)
     begun = agent_for(Categorical(3), teacher_coef=3.0)
     begun.load_policy(agent.state_dict())

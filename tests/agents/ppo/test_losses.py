@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
 from workflow_rl.agents.policies.distributions import categorical_entropy
 from workflow_rl.agents.ppo.losses import (
@@ -40,7 +39,7 @@ POLICY_LOSSES = {
 
 
 @pytest.mark.parametrize("case", POLICY_LOSSES)
-def test_clipped_policy_loss_and_its_gradient_by_hand(case: str) -> None:
+def test_clipped_policy_loss_and_its_gradient_by_hand(case):
     ratio, advantage, clip_range, expected, gradient = POLICY_LOSSES[case]
     # A mean over two steps, of which the second adds nothing.
     ratios = torch.tensor([ratio, 1.0], requires_grad=True)
@@ -79,12 +78,12 @@ BY_HAND: dict[str, tuple[Callable[..., Any], tuple[Any, ...], float]] = {
 
 
 @pytest.mark.parametrize("case", BY_HAND)
-def test_a_figure_by_hand(case: str) -> None:
+def test_a_figure_by_hand(case):
     function, arguments, expected = BY_HAND[case]
     assert float(function(*arguments)) == pytest.approx(expected, abs=1e-6)
 
 
-def test_entropy_by_hand() -> None:
+def test_entropy_by_hand():
     # 0.5 * log 2 + 2 * 0.25 * log 4 = 1.5 log 2; a certain action has none.
     uneven = torch.tensor([[0.5, 0.25, 0.25]]).log()
     certain = torch.log_softmax(torch.tensor([[0.0, -200.0, -300.0]]), dim=-1)
@@ -93,7 +92,7 @@ def test_entropy_by_hand() -> None:
 
 
 @pytest.mark.parametrize("log_ratio", [0.0, 1e-3, -1e-3, 1e-5, -1e-5])
-def test_a_small_kl_is_not_lost_to_rounding(log_ratio: float) -> None:
+def test_a_small_kl_is_not_lost_to_rounding(log_ratio):
     # exp(x) - 1 - x = x^2 / 2 + x^3 / 6 + ...
     expected = log_ratio**2 / 2 + log_ratio**3 / 6
     kl = approximate_kl(torch.tensor([log_ratio])).item()
@@ -101,7 +100,7 @@ def test_a_small_kl_is_not_lost_to_rounding(log_ratio: float) -> None:
 
 
 @given(st.floats(-1e6, 1e6, width=32), st.integers(1, 300))
-def test_explained_variance_of_equal_returns_is_nan(return_: float, size: int) -> None:
+def test_explained_variance_of_equal_returns_is_nan(return_, size):
     assert math.isnan(explained_variance(torch.arange(float(size)), torch.full((size,), return_)))
 
 
@@ -115,11 +114,11 @@ def test_explained_variance_of_equal_returns_is_nan(return_: float, size: int) -
     ],
     ids=["by hand", "a single one", "equal ones"],
 )
-def test_normalised(advantage: list[float], expected: Tensor) -> None:
+def test_normalised(advantage, expected):
     torch.testing.assert_close(normalised(torch.tensor(advantage)), expected)
 
 
-def test_weights_by_advantage_are_1_on_average() -> None:
+def test_weights_by_advantage_are_1_on_average():
     weights = copy_weights(torch.tensor([-1.0, 1.0, 0.0]), 0.5)
     assert weights.mean() == pytest.approx(1)
     assert weights[1] / weights[0] == pytest.approx(np.exp(2 / (0.5 * np.sqrt(2 / 3))))

@@ -30,7 +30,7 @@ def agent_of(network: str, n_inputs: int, n_actions: int, **settings: Any) -> PP
     return PPOAgent(config, Spaces(n_inputs, Categorical(n_actions)), seed=1)
 
 
-def test_sequences_lie_one_after_another_and_run_in_the_order_of_time() -> None:
+def test_sequences_lie_one_after_another_and_run_in_the_order_of_time():
     first, second = example_trajectory([1.0, 2.0]), example_trajectory([1.0, 2.0, 3.0])
     second = second._replace(seen_before=second.obs[:1])
     rows, lengths, acted, last = stack_sequences([first, second])
@@ -61,9 +61,7 @@ def unrolled(agent: PPOAgent, n_steps: int, times: int) -> list[Trajectory]:
 
 @pytest.mark.parametrize("network", MEMORIES)
 @pytest.mark.parametrize("collected", ["episodes", "unrolls"])
-def test_the_learner_finds_the_probabilities_that_the_actor_had(
-    network: str, collected: str
-) -> None:
+def test_the_learner_finds_the_probabilities_that_the_actor_had(network, collected):
     agent = agent_of(network, 3, 2)
     some = played(agent, range(20), 6) if collected == "episodes" else unrolled(agent, 4, 5)
     if collected == "unrolls":
@@ -80,9 +78,7 @@ def test_the_learner_finds_the_probabilities_that_the_actor_had(
 
 
 @pytest.mark.parametrize("network", MEMORIES)
-def test_a_pass_learns_each_step_once_with_whole_sequences(
-    network: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pass_learns_each_step_once_with_whole_sequences(network, monkeypatch):
     agent = agent_of(network, 3, 2, minibatch_size=30, epochs=1)
     some = played(agent, range(12), 6)
     sizes: list[int] = []
@@ -103,7 +99,7 @@ def test_a_pass_learns_each_step_once_with_whole_sequences(
     assert all(size % 7 == 0 for size in sizes)
 
 
-def test_only_a_memory_recalls_a_cue() -> None:
+def test_only_a_memory_recalls_a_cue():
     """After 4 steps. Without a memory, half of the answers are right."""
     settings = {"minibatch_size": 250, "epochs": 8, "learning_rate": 1e-2, "reward_scale": 1.0}
     right = {}

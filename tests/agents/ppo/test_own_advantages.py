@@ -43,9 +43,7 @@ def of_several_lengths() -> list[Trajectory]:
     ids=["mlp", "gru", "shared", "normalised"],
 )
 @pytest.mark.parametrize(("correction", "other"), [("none", "vtrace"), ("vtrace", "none")])
-def test_what_an_own_estimator_repeats_gives_the_same_weights(
-    correction: str, other: str, changes: dict[str, Any]
-) -> None:
+def test_what_an_own_estimator_repeats_gives_the_same_weights(correction, other, changes):
     # What is assigned counts, whatever the setting.
     ours, own = (example_agent(correction=one, **changes) for one in (correction, other))
     own.advantages = gae_with_vtrace if correction == "vtrace" else own_gae
@@ -74,7 +72,7 @@ def acted_in_a_team(seed: int) -> Trajectory:
 
 
 @pytest.mark.parametrize("policy_of", ["", "a=one,b=two"])
-def test_an_own_estimator_serves_every_policy_of_a_team(policy_of: str) -> None:
+def test_an_own_estimator_serves_every_policy_of_a_team(policy_of):
     layout = TeamLayout(("a", "b"), (1, 1), (2, 2))
     spaces = Spaces(layout.obs_dim, Categorical(4), team=layout)
     settings = CONFIG.changed(policy_of=policy_of)
@@ -95,7 +93,7 @@ def test_an_own_estimator_serves_every_policy_of_a_team(policy_of: str) -> None:
         assert tensor.equal(own.state_dict()["network"][name]), name
 
 
-def test_the_two_lambdas_of_the_example_by_hand() -> None:
+def test_the_two_lambdas_of_the_example_by_hand():
     # delta_t = r_t + 0.5 v_{t+1} - v_t is -2, 4, -2. At lambda 0.5: A_2 = -2, A_1 = 4 - 0.5,
     # A_0 = -2 + 0.875. At lambda 1, v + A are the discounted returns: 3 + 3, 2 + 3, 1 + 2.5.
     agent: Any = DECOUPLED.make(
@@ -118,7 +116,7 @@ def test_the_two_lambdas_of_the_example_by_hand() -> None:
         (lambda episodes: (episodes.reward,), r"shapes \[\(10, 4\)\]"),
     ],
 )
-def test_what_is_no_estimate_is_refused(estimate: Any, found: str) -> None:
+def test_what_is_no_estimate_is_refused(estimate, found):
     agent = example_agent()
     agent.advantages = estimate
     with pytest.raises(ConfigError, match=found) as error:
@@ -126,7 +124,7 @@ def test_what_is_no_estimate_is_refused(estimate: Any, found: str) -> None:
     assert error.value.field_name == "algorithm"
 
 
-def test_a_subclass_gives_its_estimator_as_it_gives_its_losses() -> None:
+def test_a_subclass_gives_its_estimator_as_it_gives_its_losses():
     class Own(PPOAgent):
         advantages = staticmethod(own_gae)
 

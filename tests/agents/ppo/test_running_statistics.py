@@ -4,7 +4,6 @@ import itertools
 import json
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +32,7 @@ def moments_of(scale: ReturnScale) -> tuple[int, float, float]:
     return moments.count, float(moments.mean[0]), float(moments.variance[0])
 
 
-def test_moments_by_hand() -> None:
+def test_moments_by_hand():
     moments = RunningMoments(2)
     mean, scale = moments.mean_and_scale()
     assert (mean.tolist(), scale.tolist()) == ([0, 0], [1, 1])
@@ -52,9 +51,7 @@ def test_moments_by_hand() -> None:
     rows=st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=30),
     cuts=st.lists(st.integers(1, 29), max_size=5),
 )
-def test_moments_are_those_of_all_rows_however_they_are_split(
-    rows: list[tuple[float, float]], cuts: list[int]
-) -> None:
+def test_moments_are_those_of_all_rows_however_they_are_split(rows, cuts):
     whole = np.array(rows, np.float32)
     moments = RunningMoments(2)
     for part in np.split(whole, sorted(cuts)):
@@ -66,7 +63,7 @@ def test_moments_are_those_of_all_rows_however_they_are_split(
     np.testing.assert_allclose(moments.variance, exact.var(axis=0), rtol=1e-9, atol=1e-8)
 
 
-def test_a_small_variance_far_from_0_is_not_lost() -> None:
+def test_a_small_variance_far_from_0_is_not_lost():
     rows = (1e6 + np.random.default_rng(0).normal(size=(5000, 1))).astype(np.float32)
     moments = RunningMoments(1)
     for part in np.array_split(rows, 40):
@@ -83,7 +80,7 @@ ODD_MOMENTS = [
 
 
 @pytest.mark.parametrize("odd", ODD_MOMENTS)
-def test_moments_that_there_cannot_be_are_refused(odd: dict[str, Any]) -> None:
+def test_moments_that_there_cannot_be_are_refused(odd):
     moments = RunningMoments(2)
     state = {"count": 4, "mean": [0.0, 1.0], "variance": [1.0, 0.5]}
     with pytest.raises(ValueError, match=r"statistics"):
@@ -99,7 +96,7 @@ def test_moments_that_there_cannot_be_are_refused(odd: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "odd", [{1: 2.0}, 5, [3], [[1]], [[1, 2.0, 3.0]], [["1", 2.0]], [[1, "2"]], [[1, math.nan]]]
 )
-def test_open_episodes_that_there_cannot_be_are_refused(odd: Any) -> None:
+def test_open_episodes_that_there_cannot_be_are_refused(odd):
     scale = ReturnScale(0.9)
     with pytest.raises(ValueError, match="open episodes"):
         scale.load_state_dict({**scale.state_dict(), "open": odd})
@@ -108,7 +105,7 @@ def test_open_episodes_that_there_cannot_be_are_refused(odd: Any) -> None:
             scale.load_state_dict(state)  # type: ignore[arg-type]
 
 
-def test_the_scale_of_returns_by_hand() -> None:
+def test_the_scale_of_returns_by_hand():
     scale = ReturnScale(discount=0.5)
     rewards = np.array([3.0, -4.0])
     assert scale.scaled(rewards) == pytest.approx(rewards)
@@ -127,9 +124,7 @@ def test_the_scale_of_returns_by_hand() -> None:
     cuts=st.lists(st.integers(1, 7), max_size=3),
     discount=st.floats(0, 1),
 )
-def test_cutting_episodes_into_pieces_changes_nothing(
-    episodes: list[list[float]], cuts: list[int], discount: float
-) -> None:
+def test_cutting_episodes_into_pieces_changes_nothing(episodes, cuts, discount):
     whole, in_pieces, in_rollouts = (ReturnScale(discount) for _ in range(3))
     whole.update([piece(number, rewards) for number, rewards in enumerate(episodes)])
     pieces = [
@@ -151,7 +146,7 @@ def test_cutting_episodes_into_pieces_changes_nothing(
 
 
 @pytest.mark.parametrize("terminated", [True, False])
-def test_an_episode_that_has_ended_does_not_leak_into_the_next(terminated: bool) -> None:
+def test_an_episode_that_has_ended_does_not_leak_into_the_next(terminated):
     scale = ReturnScale(discount=1.0)
     scale.update([piece(0, [100.0], terminated=terminated)])
     # Even one of the same number, as nothing of it is open any more.
@@ -163,7 +158,7 @@ def test_an_episode_that_has_ended_does_not_leak_into_the_next(terminated: bool)
     assert moments_of(going_on)[1] == pytest.approx((100 + 101 + 2) / 3)
 
 
-def test_episodes_whose_ends_never_come_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_episodes_whose_ends_never_come_are_forgotten(monkeypatch):
     monkeypatch.setattr(running_statistics, "OPEN_EPISODES", 3)
     scale = ReturnScale(discount=1.0)
     for episode in range(5):
@@ -171,7 +166,7 @@ def test_episodes_whose_ends_never_come_are_forgotten(monkeypatch: pytest.Monkey
     assert dict(scale.state_dict()["open"]) == {2: 1, 3: 1, 4: 1}
 
 
-def test_the_scale_goes_on_from_plain_values_in_the_middle_of_episodes() -> None:
+def test_the_scale_goes_on_from_plain_values_in_the_middle_of_episodes():
     scale, again = ReturnScale(0.9), ReturnScale(0.9)
     scale.update([piece(0, [1, 2], ended=False), piece(1, [3])])
     again.load_state_dict(json.loads(json.dumps(scale.state_dict())))
@@ -183,7 +178,7 @@ def test_the_scale_goes_on_from_plain_values_in_the_middle_of_episodes() -> None
     assert moments_of(again)[1] == pytest.approx((1 + 2.9 + 3 + 0.9 * 2.9 + 4) / 4)
 
 
-def test_columns_that_are_alike_share_their_statistics() -> None:
+def test_columns_that_are_alike_share_their_statistics():
     moments = RunningMoments(4, np.array([0, 1, 0, -1]))
     moments.update(np.array([[1.0, 10, 3, 7], [5, 30, 7, 9]]))
     # The first and the third column have 1, 5, 3 and 7 together. The last has no statistics.

@@ -38,7 +38,7 @@ def rows_of(spaces: Spaces, m: int = 9) -> Any:
 
 
 @pytest.mark.parametrize("network", ["mlp", "gru", "lstm", "frame-stack"])
-def test_a_shared_trunk_learns_both_and_is_kept(network: str) -> None:
+def test_a_shared_trunk_learns_both_and_is_kept(network):
     spaces = Spaces(D, Categorical(A), masked=True)
     agent, apart = (
         agent_for(spaces, network=network, shared_trunk=shared, epochs=20)
@@ -72,7 +72,7 @@ def test_a_shared_trunk_learns_both_and_is_kept(network: str) -> None:
 
 
 @pytest.mark.parametrize("value_coef", [0.0, 0.5])
-def test_the_critics_loss_is_weighed_in_a_shared_trunk(value_coef: float) -> None:
+def test_the_critics_loss_is_weighed_in_a_shared_trunk(value_coef):
     agent = agent_for(spaces := Spaces(D, Categorical(A)), shared_trunk=True, value_coef=value_coef)
     # The values are the last outputs of the network.
     bias = list(agent.network.actor.parameters())[-1]
@@ -83,7 +83,7 @@ def test_the_critics_loss_is_weighed_in_a_shared_trunk(value_coef: float) -> Non
     assert (bias[:-1] != before[:-1]).all()
 
 
-def test_what_cannot_share_layers_is_refused() -> None:
+def test_what_cannot_share_layers_is_refused():
     with pytest.raises(ConfigError, match="entities cannot share"):
         PPOConfig(network="entities", shared_trunk=True)
     with pytest.raises(ConfigError, match="sees more than the actor"):
@@ -95,7 +95,7 @@ def test_what_cannot_share_layers_is_refused() -> None:
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("network", ["mlp", "gru"])
-def test_only_the_critic_sees_what_is_privileged(network: str, masked: bool) -> None:
+def test_only_the_critic_sees_what_is_privileged(network, masked):
     spaces = Spaces(D, Categorical(A), masked=masked, privileged=P)
     agent = agent_for(spaces, network=network, normalise_obs=True)
     rows = rows_of(spaces)
@@ -130,7 +130,7 @@ def test_only_the_critic_sees_what_is_privileged(network: str, masked: bool) -> 
         plain.load_policy(agent.state_dict())
 
 
-def test_the_critic_sees_further_numbers_and_the_actor_does_not() -> None:
+def test_the_critic_sees_further_numbers_and_the_actor_does_not():
     network = ActorCritic(1, Categorical(2), (), "tanh", 0, masked=True, n_further=2)
     with torch.no_grad():
         network.actor[0].weight[:] = torch.tensor([[1.0], [2.0]])
@@ -149,7 +149,7 @@ def guessed(reward_of: np.ndarray, seed: int) -> Trajectory:
     return episode_of(rows, action, reward_of, log_prob, terminated=True, episode=seed)
 
 
-def test_only_a_central_critic_learns_what_the_state_says() -> None:
+def test_only_a_central_critic_learns_what_the_state_says():
     layout = TeamLayout(("a", "b"), (1, 1), (2, 2), state_size=1)
     spaces = Spaces(layout.obs_dim, Categorical(4), team=layout)
     losses = {}
@@ -176,7 +176,7 @@ def test_only_a_central_critic_learns_what_the_state_says() -> None:
     assert losses["own"] > 0.3
 
 
-def test_losses_of_your_own_are_those_of_every_policy_of_a_team() -> None:
+def test_losses_of_your_own_are_those_of_every_policy_of_a_team():
     layout = TeamLayout(("a", "b"), (1, 1), (2, 2), state_size=1)
     spaces = Spaces(layout.obs_dim, Categorical(4), team=layout)
     agent: Any = PPO().make(PPOConfig(policy_of="a=one,b=two"), spaces, 0, "cpu", 1)

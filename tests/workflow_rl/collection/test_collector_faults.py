@@ -14,7 +14,7 @@ import pytest
 
 from tests.faulty_env import FAULTS, FaultyEnv, kill_process
 from tests.tiny_envs import CountingEnv, RaisingEnv
-from tests.workflow_rl.collection.collectors import COLLECTORS, Collector
+from tests.workflow_rl.collection.collectors import COLLECTORS
 from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, CompiledEnvs
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
@@ -82,7 +82,7 @@ def only_the_struck_must_hurry(ticket: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("collect", COLLECTORS)
 def test_a_worker_that_fails_changes_nothing(
-    collect: Collector,
+    collect,
     fault,
     method,
     policy,
@@ -122,9 +122,7 @@ def test_a_worker_that_fails_changes_nothing(
 @pytest.mark.usefixtures("exit_codes_are_known")
 @pytest.mark.parametrize("method", ["create", "step"])
 @pytest.mark.parametrize("collect", COLLECTORS)
-def test_failures_without_end_stop_the_collection(
-    collect: Collector, method, policy, specs, tmp_path
-):
+def test_failures_without_end_stop_the_collection(collect, method, policy, specs, tmp_path):
     tickets = [tmp_path / str(number) for number in range(100)]
     make_env = partial(FaultyEnv, CountingEnv, "exception", method, 1, tickets)
     with pytest.raises(TooManyFailuresError, match="at most 4 may") as caught:
@@ -146,7 +144,7 @@ def test_failures_without_end_stop_the_collection(
 )
 @pytest.mark.parametrize("collect", COLLECTORS)
 def test_an_episode_that_always_raises_or_exits_is_left_out(
-    collect: Collector, broken, method, error, policy, specs, expected, same_trajectories, caplog
+    collect, broken, method, error, policy, specs, expected, same_trajectories, caplog
 ):
     """It counts as one failure, however often it was tried."""
     seeds = frozenset(specs[number].env_seed for number in broken)
@@ -163,7 +161,7 @@ def test_an_episode_that_always_raises_or_exits_is_left_out(
 
 @pytest.mark.parametrize("collect", COLLECTORS)
 def test_an_exception_is_shown_once_with_the_place_in_the_user_s_code(
-    collect: Collector, policy, specs, caplog
+    collect, policy, specs, caplog
 ):
     """However many episodes raise it, and however often."""
     broken = frozenset(spec.env_seed for spec in specs[2:4])
@@ -180,9 +178,7 @@ def test_an_exception_is_shown_once_with_the_place_in_the_user_s_code(
 
 
 @pytest.mark.parametrize("collect", COLLECTORS)
-def test_a_batch_of_nothing_but_broken_episodes_stops_the_collection(
-    collect: Collector, policy, specs
-):
+def test_a_batch_of_nothing_but_broken_episodes_stops_the_collection(collect, policy, specs):
     make_env = partial(RaisingEnv, frozenset(spec.env_seed for spec in specs))
     with pytest.raises(TooManyFailuresError, match="all 2 episodes of a batch raise exceptions"):
         collect(make_env, policy, specs[:2])
@@ -190,7 +186,7 @@ def test_a_batch_of_nothing_but_broken_episodes_stops_the_collection(
 
 @pytest.mark.parametrize("collect", COLLECTORS)
 def test_an_episode_that_raises_twice_is_played_in_the_end(
-    collect: Collector, policy, specs, expected, tmp_path, same_trajectories
+    collect, policy, specs, expected, tmp_path, same_trajectories
 ):
     tickets = [tmp_path / str(number) for number in range(MAX_RAISES - 1)]
     make_env = partial(FaultyEnv, CountingEnv, "exception", "reset", 1, tickets)

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.tiny_envs import CountingEnv
-from tests.workflow_rl.collection.collectors import COLLECTORS, Collector
+from tests.workflow_rl.collection.collectors import COLLECTORS
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.local_pool import LocalPool
@@ -23,7 +23,7 @@ from workflow_rl.environments.episode import episode_spec
 
 @pytest.mark.parametrize("collect", COLLECTORS)
 def test_collectors_return_what_plain_episodes_are(
-    collect: Collector, policy, specs, expected, same_trajectories
+    collect, policy, specs, expected, same_trajectories
 ):
     rollout = collect(CountingEnv, policy, specs)
     same_trajectories(rollout.trajectories, expected)
@@ -40,7 +40,7 @@ def test_collectors_return_what_plain_episodes_are(
 @given(n_workers=st.integers(1, 7), size=st.integers(1, 5), n_episodes=st.integers(1, 11))
 @pytest.mark.parametrize("collect", COLLECTORS)
 def test_no_shape_changes_the_result(
-    collect: Collector, policy, expected, same_trajectories, n_workers, size, n_episodes
+    collect, policy, expected, same_trajectories, n_workers, size, n_episodes
 ):
     specs = [episode_spec(3, number, RED_AGENTS) for number in range(n_episodes)]
     rollout = collect(CountingEnv, policy, specs, n_workers, size)

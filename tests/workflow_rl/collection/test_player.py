@@ -104,7 +104,7 @@ class RecordsActions(gymnasium.Env):
         return np.zeros(1, np.float32), 0.0, False, False, {}
 
 
-def test_envs_get_plain_numbers_where_actions_are_single_ones_and_arrays_else() -> None:
+def test_envs_get_plain_numbers_where_actions_are_single_ones_and_arrays_else():
     made: list[RecordsActions] = []
 
     def make() -> RecordsActions:

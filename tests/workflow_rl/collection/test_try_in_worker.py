@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -70,7 +69,7 @@ note()
 
 
 @pytest.mark.parametrize("name", ["Env", "Team"])
-def test_the_main_process_neither_imports_nor_makes_the_environment(name: str) -> None:
+def test_the_main_process_neither_imports_nor_makes_the_environment(name):
     module = f"watched_{name.lower()}"
     Path(f"{module}.py").write_text(WATCHED)
     env = f"{module}:{name}"
@@ -85,7 +84,7 @@ def test_the_main_process_neither_imports_nor_makes_the_environment(name: str) -
     assert str(os.getpid()) not in Path("processes").read_text().split()
 
 
-def test_a_script_whose_workers_would_train_again_is_refused() -> None:
+def test_a_script_whose_workers_would_train_again_is_refused():
     Path("unguarded.py").write_text(
         "from tests.hostile_envs import Harmless as Env\n"
         "from workflow_rl import TrainConfig, train\n"
@@ -98,7 +97,7 @@ def test_a_script_whose_workers_would_train_again_is_refused() -> None:
     assert not Path("runs").exists()
 
 
-def test_an_environment_may_ask_for_spaces_in_a_worker() -> None:
+def test_an_environment_may_ask_for_spaces_in_a_worker():
     """As one does that loads an opponent."""
 
     class WithOpponent(Harmless):
@@ -116,16 +115,14 @@ def _train_harmless(path: str) -> None:
     train(TrainConfig("async", env="harmless", **SETTINGS), path, env=Harmless)
 
 
-def test_a_process_of_a_pool_trains() -> None:
+def test_a_process_of_a_pool_trains():
     _train_harmless("alone")
     with multiprocessing.get_context("fork").Pool(1) as pool:
         pool.apply_async(_train_harmless, ("pooled",)).get(60)
     assert same_weights(Path("alone"), Path("pooled"))
 
 
-def test_a_slow_environment_is_told_of_and_has_the_deadline_for_each_call(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_slow_environment_is_told_of_and_has_the_deadline_for_each_call(monkeypatch, caplog):
     monkeypatch.setattr(try_in_worker, "SLOW_SECONDS", 0.1)
     environment = GymnasiumEnvironment("tests.any_envs:SlowResetEnv", {"seconds": 0.4})
     try_in_worker.check(environment, timeout=1.5)  # There are four resets at the least.
@@ -135,16 +132,14 @@ def test_a_slow_environment_is_told_of_and_has_the_deadline_for_each_call(
         try_in_worker.check(hanging, 0.2)
 
 
-def test_the_deadline_that_was_asked_for_may_be_longer_than_that_of_a_start(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_deadline_that_was_asked_for_may_be_longer_than_that_of_a_start(monkeypatch):
     monkeypatch.setattr(try_in_worker, "START_SECONDS", 1.5)
     environment = GymnasiumEnvironment("tests.any_envs:SuspendingEnv", {"seconds": 2.0})
     try_in_worker.learn_facts(environment, timeout=30)
     assert environment.is_known
 
 
-def test_a_pause_of_the_whole_run_is_not_counted_to_a_call() -> None:
+def test_a_pause_of_the_whole_run_is_not_counted_to_a_call():
     environment = GymnasiumEnvironment(
         "tests.any_envs:SuspendingEnv", {"seconds": 2.0, "pid": os.getpid()}
     )
@@ -152,7 +147,7 @@ def test_a_pause_of_the_whole_run_is_not_counted_to_a_call() -> None:
     assert environment.is_known
 
 
-def test_what_cannot_be_sent_to_a_worker_is_refused_in_a_line() -> None:
+def test_what_cannot_be_sent_to_a_worker_is_refused_in_a_line():
     held = GymnasiumEnvironment("held", {}, partial(TargetEnv, threading.Lock()))
     with pytest.raises(ConfigError, match="held cannot be sent to a worker"):
         try_in_worker.learn_facts(held)
@@ -177,7 +172,7 @@ class OwnSpace(spaces.Discrete):
     ],
     ids=str,
 )
-def test_a_plain_space_flattens_alike(space: gymnasium.Space[Any], value: Any) -> None:
+def test_a_plain_space_flattens_alike(space, value):
     own = plain_facts(space)
     assert type(own).__module__.startswith("gymnasium.")
     assert own == space or isinstance(space, OwnSpace | spaces.Dict)
@@ -192,7 +187,7 @@ class Asking(Harmless):
 
 
 @pytest.mark.parametrize("number", [4, 5])
-def test_workers_have_the_variables_of_today(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_have_the_variables_of_today(number, monkeypatch):
     monkeypatch.setenv("FOR_THE_SIMULATOR", str(number))
     train(TrainConfig(mode="sync", env="asking", **SETTINGS), f"run-{number}", env=Asking)
     assert load_agent(f"run-{number}", env=Asking).policy.distribution.n_outputs == number
@@ -214,7 +209,7 @@ class Naming(Harmless):
         return {self.name: super()._show()}
 
 
-def test_entries_are_named_by_plain_text() -> None:
+def test_entries_are_named_by_plain_text():
     environment = GymnasiumEnvironment("naming", {"name": Name.SEEN}, Naming)
     assert try_in_worker.learn_facts(environment, plays=True) is None
     assert isinstance(environment.facts.observation, spaces.Dict)
@@ -223,7 +218,7 @@ def test_entries_are_named_by_plain_text() -> None:
         try_in_worker.learn_facts(GymnasiumEnvironment("naming", {"name": Thing.SEEN}, Naming))
 
 
-def test_what_cannot_be_sent_is_named() -> None:
+def test_what_cannot_be_sent_is_named():
     def told(tell: Any) -> None:
         tell(1)
         tell(threading.Lock())
@@ -234,9 +229,7 @@ def test_what_cannot_be_sent_is_named() -> None:
         next(answers)
 
 
-def test_an_agent_that_learned_without_masks_plays_where_there_are_some_now(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_agent_that_learned_without_masks_plays_where_there_are_some_now(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     module = "from tests.hostile_envs import Harmless\nclass Env(Harmless): pass\n"
     (tmp_path / "masked_later.py").write_text(module)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,7 +48,7 @@ def learned(env: JointEnv, discount: float = 1.0) -> dict[str, Trajectory]:
     return dict(split(joint_of(env), env.layout, policies, discount))
 
 
-def test_rewards_that_come_while_others_act_follow_from_an_agents_last_decision() -> None:
+def test_rewards_that_come_while_others_act_follow_from_an_agents_last_decision():
     rewards = [{"a": 1.0, "c": 50.0}, {"a": 2.0}, {"a": 4.0, "b": 8.0}, {"b": 16.0}, {"c": 32.0}]
     of = learned(JointEnv(Told(rewards)), discount=0.5)
     # The turns are a, b, c, a, b. Nothing that c gets before its first turn follows from c.
@@ -62,7 +61,7 @@ def test_rewards_that_come_while_others_act_follow_from_an_agents_last_decision(
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(-3, 3)), min_size=6))
-def test_agents_learn_from_what_pettingzoo_pays_them(rewards: list[dict[str, float]]) -> None:
+def test_agents_learn_from_what_pettingzoo_pays_them(rewards):
     env, paid = Told(rewards), {agent: [] for agent in "abc"}
     env.reset()
     for agent in env.agent_iter():
@@ -75,7 +74,7 @@ def test_agents_learn_from_what_pettingzoo_pays_them(rewards: list[dict[str, flo
     }
 
 
-def test_who_has_no_turn_is_busy_and_who_has_ended_is_gone() -> None:
+def test_who_has_no_turn_is_busy_and_who_has_ended_is_gone():
     told = Told(dies={1: "a", 4: "b"})
     env = JointEnv(told)
     joint = joint_of(env)
@@ -95,7 +94,7 @@ def test_who_has_no_turn_is_busy_and_who_has_ended_is_gone() -> None:
     assert all(trajectory.terminated for trajectory in ended.values())
 
 
-def test_pettingzoos_own_conversion_is_used_where_agents_act_at_the_same_time() -> None:
+def test_pettingzoos_own_conversion_is_used_where_agents_act_at_the_same_time():
     env = parallel_to_aec(Shifted())
     rows = []
     for one in (env, aec_to_parallel(parallel_to_aec(Shifted()))):
@@ -120,7 +119,7 @@ class Shifted(ShiftEnv):
         return {**obs, "late": np.eye(3, dtype=np.float32)[self._shown["late"]]}
 
 
-def test_a_turn_of_nobody_is_told() -> None:
+def test_a_turn_of_nobody_is_told():
     class Stuck(Told):
         def step(self, action: Any) -> None:
             super().step(action)
@@ -132,7 +131,7 @@ def test_a_turn_of_nobody_is_told() -> None:
         env.step([0, 0, 0])
 
 
-def test_a_game_is_checked() -> None:
+def test_a_game_is_checked():
     result = CliRunner().invoke(check_env, [GAME, "--steps", "20", "--seconds", "1"])
     assert result.exit_code == 0, result.output
     assert "36 numbers observed by 2 agents, 9 x 9 actions" in result.output
@@ -144,7 +143,7 @@ SMALL = {"hidden_sizes": (16,), "minibatch_size": 64, "epochs": 2}
 
 
 @pytest.mark.system
-def test_a_game_gives_the_same_weights_and_a_team_that_plays_by_its_rules(tmp_path: Path) -> None:
+def test_a_game_gives_the_same_weights_and_a_team_that_plays_by_its_rules(tmp_path):
     small = {"total_episodes": 24, "episodes_per_update": 12, "n_envs": 3, "settings": SMALL}
     for mode, n_workers in (("async", 1), ("async", 2), ("sync", 2)):
         path = tmp_path / f"{mode}-{n_workers}"
@@ -161,7 +160,7 @@ def test_a_game_gives_the_same_weights_and_a_team_that_plays_by_its_rules(tmp_pa
 
 
 @pytest.mark.system
-def test_players_learn_from_what_they_get_later(tmp_path: Path) -> None:
+def test_players_learn_from_what_they_get_later(tmp_path):
     settings = {"hidden_sizes": (16,), "minibatch_size": 64, "learning_rate": 0.01}
     config = TrainConfig("sync", env="repeat", total_episodes=300, settings=settings)
     train(config, tmp_path / "run", env=functools.partial(Repeat, 8))

@@ -31,7 +31,7 @@ def agent(space: spaces.Space[Any]) -> Agent:
 @pytest.mark.parametrize(
     "turned", [np.zeros((4, 5)), np.zeros(20), np.zeros((2, 10))], ids=np.shape
 )
-def test_an_observation_of_another_shape_is_refused(turned: Any) -> None:
+def test_an_observation_of_another_shape_is_refused(turned):
     one, named = agent(TABLE), agent(spaces.Dict({"table": TABLE}))
     words = r"has shape .*, not \(5, 4\)"
     with pytest.raises(ObservationError, match=words):
@@ -46,14 +46,14 @@ def test_an_observation_of_another_shape_is_refused(turned: Any) -> None:
         one.predict(np.zeros((3, 4, 5)))
 
 
-def test_one_or_several_of_the_spaces_shape_are_taken() -> None:
+def test_one_or_several_of_the_spaces_shape_are_taken():
     one = agent(TABLE)
     assert one.act(np.zeros((1, 5, 4))) in (0, 1)
     assert one.predict(np.zeros((5, 4)))[0].shape == ()
     assert one.predict(np.zeros((3, 5, 4)))[0].shape == (3,)
 
 
-def test_a_mask_that_the_agent_cannot_heed_is_told() -> None:
+def test_a_mask_that_the_agent_cannot_heed_is_told():
     one = agent(TABLE)
     with pytest.warns(UserWarning, match="learned without masks, and heeds none"):
         one.act(np.zeros((5, 4)), np.array([0, 1]))

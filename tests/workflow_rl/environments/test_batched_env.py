@@ -10,6 +10,8 @@ import pytest
 from gymnasium import spaces
 
 from examples.own_simulator import Corridors
+from tests.altered import altered
+from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl import TrainConfig, evaluate, load_agent, train
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.collection.player import play_episodes
@@ -59,20 +61,17 @@ SPACES = [
 
 def policy_for(environment: GymnasiumEnvironment) -> NumpyPolicy:
     spaces = environment.spaces()
-    obs_dim, distribution, masked = spaces.obs_dim, spaces.distribution, spaces.masked
-    weights = np.linspace(-1, 1, obs_dim * distribution.n_outputs, dtype=np.float32)
-    return NumpyPolicy(
-        PolicyParameters(
-            (weights.reshape(obs_dim, distribution.n_outputs),),
-            (np.zeros(distribution.n_outputs, np.float32),),
-            "tanh",
-            log_std=np.zeros(distribution.n_outputs, np.float32)
-            if distribution.has_log_std
-            else None,
-            distribution=distribution,
-            masked=masked,
-        )
+    n_outputs, has_log_std = spaces.distribution.n_outputs, spaces.distribution.has_log_std
+    weights = np.linspace(-1, 1, spaces.obs_dim * n_outputs, dtype=np.float32)
+    parameters = PolicyParameters(
+        (weights.reshape(spaces.obs_dim, n_outputs),),
+        (np.zeros(n_outputs, np.float32),),
+        "tanh",
+        log_std=np.zeros(n_outputs, np.float32) if has_log_std else None,
+        distribution=spaces.distribution,
+        masked=spaces.masked,
     )
+    return NumpyPolicy(parameters)
 
 
 def episodes_of(envs: Any, policy: NumpyPolicy, number: int = 6) -> list[Any]:
@@ -82,23 +81,15 @@ def episodes_of(envs: Any, policy: NumpyPolicy, number: int = 6) -> list[Any]:
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
-def test_a_batch_plays_what_single_environments_play(space: spaces.Space[Any]) -> None:
+def test_a_batch_plays_what_single_environments_play(space):
     def make(n_envs: int) -> Dial:
         return Dial(n_envs, space)
 
-    class Bound(Dial):
-        def __init__(self, n_envs: int) -> None:
-            super().__init__(n_envs, space)
-
-    policy = policy_for(GymnasiumEnvironment("dial", {}, Bound))
+    policy = policy_for(GymnasiumEnvironment("dial", {"space": space}, Dial))
     expected = episodes_of(SerialEnvs(lambda: FlatEnv(OneOfBatch(make(3))), 1), policy)
     for n_envs in (1, 4):
-        played = episodes_of(BatchedEnvs(make(n_envs), n_envs), policy)
-        for ours, theirs in zip(played, expected, strict=True):
-            assert ours.obs.dtype == np.float32
-            for name in ("obs", "action", "log_prob", "reward", "last_obs"):
-                assert getattr(ours, name).tobytes() == getattr(theirs, name).tobytes()
-            assert (ours.terminated, ours.truncated) == (False, True)
+        assert_same_trajectories(episodes_of(BatchedEnvs(make(n_envs), n_envs), policy), expected)
+    assert all(one.obs.dtype == np.float32 and one.truncated for one in expected)
 
 
 class MaskedDial(Dial):
@@ -117,19 +108,18 @@ class MaskedDial(Dial):
         return masks
 
 
-def test_masks_follow_the_observations() -> None:
+def test_masks_follow_the_observations():
     environment = GymnasiumEnvironment("dial", {}, MaskedDial)
     assert environment.spaces().masked
     policy = policy_for(environment)
     expected = episodes_of(
         SerialEnvs(lambda: FlatEnv(OneOfBatch(MaskedDial(3)), masks=True), 1), policy
     )
-    for played in (episodes_of(environment.make_envs(4), policy), expected):
-        for ours, theirs in zip(played, expected, strict=True):
-            assert ours.obs[:, 2:].tolist() == [[1, 1, 1], [0, 1, 1]] * 2 + [[1, 1, 1]]
-            assert ours.last_obs[2:].tolist() == [1, 1, 1]
-            assert ours.action.tobytes() == theirs.action.tobytes()
-            assert (ours.action[1::2] > 0).all()
+    assert_same_trajectories(episodes_of(environment.make_envs(4), policy), expected)
+    for one in expected:
+        assert one.obs[:, 2:].tolist() == [[1, 1, 1], [0, 1, 1]] * 2 + [[1, 1, 1]]
+        assert one.last_obs[2:].tolist() == [1, 1, 1]
+        assert (one.action[1::2] > 0).all()
     unmasked = GymnasiumEnvironment("dial", {}, MaskedDial, masks=False)
     assert not unmasked.spaces().masked
     assert unmasked.make_envs(2).reset([0], [SPEC]).shape == (1, 2)
@@ -143,7 +133,7 @@ def test_masks_follow_the_observations() -> None:
         (np.full((1, 3), 2), ["holds 2"]),
     ],
 )
-def test_a_mask_that_breaks_the_contract_ends_the_run(masks: Any, words: list[str]) -> None:
+def test_a_mask_that_breaks_the_contract_ends_the_run(masks, words):
     with pytest.raises(EpisodeError) as error:
         BatchedEnvs(MaskedDial(1, masks), 1, masks=True).reset([0], [SPEC])
     assert all(word in str(error.value.__cause__) for word in words)
@@ -159,31 +149,26 @@ def test_a_mask_that_breaks_the_contract_ends_the_run(masks: Any, words: list[st
         ({"truncated": False}, ["truncated", "()", "(1,)"]),
     ],
 )
-def test_an_answer_that_breaks_the_contract_ends_the_run(
-    answer: dict[str, Any], words: list[str]
-) -> None:
-    class Wrong(Dial):
-        def __init__(self, n_envs: int) -> None:
-            super().__init__(n_envs, SPACES[0])
+def test_an_answer_that_breaks_the_contract_ends_the_run(answer, words):
+    names = ("obs", "reward", "terminated", "truncated")
 
-        def step(self, indices: Any, actions: Any) -> Any:
-            names = ("obs", "reward", "terminated", "truncated")
-            right = dict(zip(names, super().step(indices, actions), strict=True))
-            return tuple((right | answer).values())
+    def wrong(envs: Any, right: Any) -> Any:
+        return tuple({**dict(zip(names, right, strict=True)), **answer}.values())
 
-    envs = BatchedEnvs(Wrong(1), 1)
+    kind = altered(Dial, wrong)
+    envs = BatchedEnvs(kind(1, SPACES[0]), 1)
     envs.reset([0], [SPEC])
     with pytest.raises(EpisodeError) as error:
         envs.step([0], np.zeros(1, np.int64))
     assert isinstance(error.value.__cause__, ObservationError)
     assert error.value.spec == SPEC
     with pytest.raises(ConfigError, match="wrong answer"):
-        GymnasiumEnvironment("wrong", {}, Wrong).check()
+        GymnasiumEnvironment("wrong", {"space": SPACES[0]}, kind).check()
     for word in words:
         assert word in str(error.value.__cause__)
 
 
-def test_a_mask_of_actions_with_real_numbers_is_refused() -> None:
+def test_a_mask_of_actions_with_real_numbers_is_refused():
     class Both(Dial):
         def action_masks(self, indices: Any) -> Any:
             return np.ones((len(indices), 3))
@@ -196,39 +181,32 @@ def test_a_mask_of_actions_with_real_numbers_is_refused() -> None:
     assert GymnasiumEnvironment("mine", args, Both, masks=False).check() is None
 
 
-def test_an_integer_that_would_wrap_around_ends_the_run() -> None:
-    class Wide(Dial):
-        observation_space = spaces.Box(0, 200, (2,), np.int64)
-
-        def reset(self, indices: Any, seeds: Any) -> Any:
-            return np.full((len(indices), 2), 300)
-
+def test_an_integer_that_would_wrap_around_ends_the_run():
+    wide = altered(Dial, reset=lambda envs, obs: np.full((len(obs), 2), 300))
+    wide.observation_space = spaces.Box(0, 200, (2,), np.int64)
     with pytest.raises(EpisodeError) as error:
-        BatchedEnvs(Wide(1, SPACES[0]), 1).reset([0], [SPEC])
+        BatchedEnvs(wide(1, SPACES[0]), 1).reset([0], [SPEC])
     assert "300" in str(error.value.__cause__)
 
 
-def test_a_space_of_another_form_is_refused() -> None:
-    class Picture(Corridors):
-        def __init__(self, n_envs: int) -> None:
-            super().__init__(n_envs)
-            self.observation_space = spaces.Box(0, 1, (2, 1))
-
+def test_a_space_of_another_form_is_refused():
+    picture = altered(Dial)
+    picture.observation_space = spaces.Box(0, 1, (2, 1))
     with pytest.raises(ConfigError, match=r"shape \(D,\)"):
-        GymnasiumEnvironment("picture", {}, Picture).spaces()
+        GymnasiumEnvironment("picture", {"space": SPACES[0]}, picture).spaces()
 
 
-def test_episodes_that_depend_on_others_are_found() -> None:
-    class Leaking(Corridors):
-        def step(self, indices: Any, actions: Any) -> Any:
-            obs, reward, *ends = super().step(indices, actions)
-            return obs, reward + self.place.sum(), *ends
+def test_episodes_that_depend_on_others_are_found():
+    def leaking(envs: Any, answer: Any) -> Any:
+        obs, reward, *ends = answer
+        return obs, reward + envs.place.sum(), *ends
 
+    leaks = GymnasiumEnvironment("leaking", {}, altered(Corridors, leaking))
+    assert "the reward after step" in str(leaks.check())
     assert GymnasiumEnvironment("corridors", {}, Corridors).check() is None
-    assert "the reward after step" in str(GymnasiumEnvironment("leaking", {}, Leaking).check())
 
 
-def test_a_function_makes_single_environments() -> None:
+def test_a_function_makes_single_environments():
     def make() -> Any:
         return Corridors(1)
 
@@ -239,7 +217,7 @@ def test_a_function_makes_single_environments() -> None:
         GymnasiumEnvironment("make", {}, make).spaces()
 
 
-def test_a_class_that_only_a_file_names_is_not_imported() -> None:
+def test_a_class_that_only_a_file_names_is_not_imported():
     named = GymnasiumEnvironment("no_such_module:Class", named_by_file=True)
     assert not named.steps_together
     with pytest.raises(ConfigError, match="no module no_such_module is found"):
@@ -254,7 +232,7 @@ def weights(run: Path) -> bytes:
     return b"".join(array.tobytes() for array in policy.parameters.weights)
 
 
-def test_both_trainers_learn_the_same_with_any_number_of_workers(tmp_path: Path) -> None:
+def test_both_trainers_learn_the_same_with_any_number_of_workers(tmp_path):
     settings: Any = {"n_envs": 8, "total_steps": 600, "steps_per_update": 300}
     settings |= {"env": NAME, "env_args": {"length": 6}}
     runs = []
@@ -269,7 +247,7 @@ def test_both_trainers_learn_the_same_with_any_number_of_workers(tmp_path: Path)
     assert len(evaluate(runs[2], 5, n_workers=1).returns) == 5
 
 
-def test_the_synchronous_trainer_has_one_worker_a_core() -> None:
+def test_the_synchronous_trainer_has_one_worker_a_core():
     config = TrainConfig("sync", n_envs=64, env=NAME)
     assert config.n_workers < 64 or config.envs_per_worker == 1
     assert TrainConfig("sync", n_envs=4, env="CartPole-v1").n_workers == 4

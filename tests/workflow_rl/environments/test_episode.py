@@ -19,7 +19,7 @@ from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_sp
         (SeedStream.RANKING, 2**32 - 2),
     ],
 )
-def test_an_episodes_seeds_stay_the_same(stream: SeedStream, word: int) -> None:
+def test_an_episodes_seeds_stay_the_same(stream, word):
     seeds = np.random.SeedSequence([5, word, 7]).generate_state(3).tolist()
     variant = ("even", "odd")[seeds[2] % 2]
     assert episode_spec(5, 7, ("even", "odd"), stream) == EpisodeSpec(7, variant, *seeds[:2])

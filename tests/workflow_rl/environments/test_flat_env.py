@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.any_envs import PuzzleEnv, TargetEnv
 from tests.lying_envs import Liar
-from workflow_rl.agents.policies.distributions import Categorical, Distribution
+from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.further_distributions import (
     DiagonalGaussian,
     Mixed,
@@ -69,31 +69,31 @@ def element(space: spaces.Space[Any], plain: Any) -> Any:
     return plain if isinstance(space, spaces.Discrete) else np.array(plain, space.dtype)
 
 
+def flattened(space: spaces.Space[Any], obs: Any) -> Any:
+    """Gymnasium's, which knew no `start` of a MultiDiscrete before 0.29."""
+    knows_none = isinstance(space, MultiDiscrete) and MultiDiscrete is not spaces.MultiDiscrete
+    return spaces.flatten(space, obs - space.start if knows_none else obs)
+
+
 @pytest.mark.parametrize(("space", "plain", "flat", "dtype"), OBSERVATIONS, ids=str)
-def test_observations_are_vectors_of_float32_or_uint8_where_that_holds_them(
-    space: spaces.Space[Any], plain: Any, flat: list[float], dtype: Any
-) -> None:
-    obs = element(space, plain)
+def test_observations_are_vectors_of_float32_or_of_few_bytes(space, plain, flat, dtype):
+    whole, flatten, obs = flat_space(space), flattener(space), element(space, plain)
     assert space.contains(obs), "or else this tests nothing"
-    flattened = flattener(space)(obs)
-    assert flattened.dtype == flat_space(space).dtype == dtype
-    np.testing.assert_array_equal(flattened, np.array(flat, dtype))
-    assert flat_space(space).shape == (len(flat),)
-
-
-@pytest.mark.parametrize("space", [space for space, *_ in OBSERVATIONS], ids=str)
-def test_every_observation_is_in_the_flat_space(space: spaces.Space[Any]) -> None:
+    assert flatten(obs).dtype == whole.dtype == dtype
+    np.testing.assert_array_equal(flatten(obs), np.array(flat, dtype))
+    assert whole.shape == (len(flat),)
     space.seed(0)
-    flat, flatten = flat_space(space), flattener(space)
-    samples = [flatten(space.sample()) for _ in range(50)]
-    assert all(flat.contains(sample) for sample in samples)
-    assert len({sample.tobytes() for sample in samples}) > 1
+    samples = [space.sample() for _ in range(50)]
+    rows = [flatten(sample) for sample in samples]
+    assert all(whole.contains(row) for row in rows)
+    assert len({row.tobytes() for row in rows}) > 1
+    for sample, row in zip(samples, rows, strict=True):
+        assert row.tobytes() == np.asarray(flattened(space, sample)).astype(dtype).tobytes()
 
 
-def test_unbounded_observations() -> None:
+def test_unbounded_observations():
     flat = flat_space(spaces.Box(-np.inf, np.inf, (2,), np.float64))
-    assert flat.low.tolist() == [-np.inf] * 2
-    assert flat.high.tolist() == [np.inf] * 2
+    assert (flat.low.tolist(), flat.high.tolist()) == ([-np.inf] * 2, [np.inf] * 2)
 
 
 @pytest.mark.parametrize(
@@ -148,9 +148,7 @@ def test_unbounded_observations() -> None:
     ],
     ids=lambda one: type(one).__name__ if hasattr(one, "n_outputs") else str(one),
 )
-def test_actions_are_shaped_shifted_and_clipped(
-    space: spaces.Space[Any], distribution: Distribution, drawn: Any, action: Any
-) -> None:
+def test_actions_are_shaped_shifted_and_clipped(space, distribution, drawn, action):
     assert distribution_over(space) == distribution
     is_float = distribution.has_log_std
     given_action = np.array(drawn, np.float32 if is_float else np.int64)
@@ -160,7 +158,7 @@ def test_actions_are_shaped_shifted_and_clipped(
     assert isinstance(made, int) == isinstance(space, spaces.Discrete)
 
 
-def test_masks_may_be_nested_as_their_actions() -> None:
+def test_masks_may_be_nested_as_their_actions():
     pair = spaces.Tuple([spaces.Discrete(2), spaces.MultiDiscrete([2, 3])])
     read = mask_reader(spaces.Dict([("pair", pair), ("whole", spaces.Box(0, 2, (1,), np.int32))]))
     flat = [1, 0, 0, 1, 1, 1, 0, 0, 0, 1]
@@ -173,7 +171,7 @@ def test_masks_may_be_nested_as_their_actions() -> None:
         read({"pair": of_pair, "whole": [1, 0]})
 
 
-def test_random_actions_are_pythons_integers_where_workers_give_these() -> None:
+def test_random_actions_are_pythons_integers_where_workers_give_these():
     space = spaces.Dict({"a": spaces.Discrete(3), "b": spaces.Tuple([spaces.Discrete(2)])})
     for mask in (None, np.ones(3)):
         assert type(sampled(spaces.Discrete(3, start=5), mask)) is int
@@ -183,7 +181,7 @@ def test_random_actions_are_pythons_integers_where_workers_give_these() -> None:
 
 
 @given(st.data())
-def test_random_actions_keep_to_the_mask(data: st.DataObject) -> None:
+def test_random_actions_keep_to_the_mask(data):
     inner = spaces.Tuple([spaces.Discrete(3, start=1), spaces.MultiBinary(2)])
     space = spaces.Tuple([spaces.MultiDiscrete([2, 3]), inner])
     sizes, forced = choices_of(space), []
@@ -194,29 +192,28 @@ def test_random_actions_keep_to_the_mask(data: st.DataObject) -> None:
     assert [a, b, c - 1, d, e] == forced
 
 
-def test_actions_that_float32_cannot_tell_apart_are_refused() -> None:
+def test_actions_that_float32_cannot_tell_apart_are_refused():
     with pytest.raises(ConfigError, match=r"from 1000000000.0 .*too close .*scale them"):
         distribution_over(spaces.Box(1e9, 1e9 + 1, (1,), np.float64))
 
 
 @given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=3, max_size=3))
-def test_whatever_a_gaussian_samples_the_action_is_in_its_space(numbers: list[float]) -> None:
+def test_whatever_a_gaussian_samples_the_action_is_in_its_space(numbers):
     for dtype in (np.float32, np.float64):
         low, high = np.array([-0.1, 0.3, -1e3]), np.array([0.7, 0.9, 1e3])
         space = spaces.Box(low.astype(dtype), high.astype(dtype), dtype=dtype)
         assert space.contains(unflattener(space)(np.array(numbers, np.float32)))
 
 
-@pytest.mark.parametrize(
-    "space",
-    [
-        spaces.Text(5),
-        spaces.Sequence(spaces.Discrete(2)),
-        spaces.Graph(spaces.Discrete(2), None),
-    ],
-    ids=lambda space: type(space).__name__,
-)
-def test_observation_spaces_that_are_not_supported(space: spaces.Space[Any]) -> None:
+UNSUPPORTED = [
+    spaces.Text(5),
+    spaces.Sequence(spaces.Discrete(2)),
+    spaces.Graph(spaces.Discrete(2), None),
+]
+
+
+@pytest.mark.parametrize("space", UNSUPPORTED, ids=lambda space: type(space).__name__)
+def test_observation_spaces_that_are_not_supported(space):
     inside = spaces.Dict({"a": spaces.Discrete(2), "b": spaces.Tuple([space])})
     for whole in (space, inside):
         for make in (flat_space, flattener):
@@ -230,15 +227,8 @@ def test_observation_spaces_that_are_not_supported(space: spaces.Space[Any]) -> 
             assert refused.value.field_name == "env"
 
 
-@pytest.mark.parametrize(
-    "space",
-    [
-        spaces.Box(0, 5000, (2,), np.int64),
-        spaces.Text(5),
-    ],
-    ids=lambda space: type(space).__name__,
-)
-def test_action_spaces_that_are_not_supported(space: spaces.Space[Any]) -> None:
+@pytest.mark.parametrize("space", [spaces.Box(0, 5000, (2,), np.int64), spaces.Text(5)], ids=str)
+def test_action_spaces_that_are_not_supported(space):
     with pytest.raises(ConfigError) as refused:
         distribution_over(space)
     assert refused.value.message.startswith(f"its action space {space} is not supported")
@@ -246,7 +236,7 @@ def test_action_spaces_that_are_not_supported(space: spaces.Space[Any]) -> None:
     assert refused.value.field_name == "env"
 
 
-def test_choices_and_numbers_may_be_parts_of_one_action() -> None:
+def test_choices_and_numbers_may_be_parts_of_one_action():
     numbers = spaces.Box(-1, 3, (2,), np.float64)
     space = spaces.Dict(
         a=spaces.Tuple([spaces.Discrete(2, start=5), numbers]), b=spaces.MultiDiscrete([2, 3])
@@ -261,7 +251,7 @@ def test_choices_and_numbers_may_be_parts_of_one_action() -> None:
     assert action["b"].tolist() == [1, 2]
 
 
-def test_spaces_and_environments_of_gym_are_named() -> None:
+def test_spaces_and_environments_of_gym_are_named():
     kind = type("Discrete", (), {"__module__": "gym.spaces.discrete", "__str__": lambda x: "D(2)"})
     for refuse, name in ((flat_space, "observation"), (distribution_over, "action")):
         with pytest.raises(ConfigError, match=rf"{name} space D\(2\) is one of gym"):
@@ -271,7 +261,7 @@ def test_spaces_and_environments_of_gym_are_named() -> None:
         GymnasiumEnvironment("mine", {}, old).spaces()
 
 
-def test_a_flat_env_is_an_env_of_flat_observations() -> None:
+def test_a_flat_env_is_an_env_of_flat_observations():
     env = FlatEnv(PuzzleEnv())
     obs, _ = env.reset(seed=1)
     assert env.observation_space.contains(obs)
@@ -293,9 +283,7 @@ PAIR = spaces.Dict({"a": spaces.Box(0, 1, (2,)), "b": spaces.Box(0, 1, (3,))})
 @pytest.mark.parametrize(
     ("space", "shown", "how"),
     [
-        (spaces.Box(0, 100, (1,), np.int64), np.array([300]), "holds 300, which is no uint8"),
-        (spaces.Box(0, 100, (1,), np.int64), [300], "300"),
-        (spaces.Box(0, 100, (2,), np.int64), np.array([7, -1]), "holds -1, which is no uint8"),
+        (spaces.Box(0, 100, (1,), np.int64), [300], "holds 300, which is no uint8"),
         (spaces.Box(-9, 9, (1,), np.int8), np.array([200]), "holds 200, which is no int8"),
         (spaces.Box(0, 300, (1,), np.int32), np.array([2**40]), f"holds {2**40}, which is no"),
         (spaces.Box(-1, 300, (1,), np.int64), np.array([2**63], np.uint64), f"holds {2**63}, "),
@@ -309,18 +297,13 @@ PAIR = spaces.Dict({"a": spaces.Box(0, 1, (2,)), "b": spaces.Box(0, 1, (3,))})
             ([0.5], [0.5]),
             "holds 0.5, which is no int8",
         ),
-        (spaces.Discrete(3), -1, "holds -1, which is not in Discrete(3)"),
-        (spaces.Discrete(3), np.int64(3), "holds 3, which is not in Discrete(3)"),
         (spaces.Discrete(3, start=-1), 2, "holds 2, which is not in Discrete(3, start=-1)"),
         (spaces.Discrete(3), 1.5, "holds 1.5, which is not in Discrete(3)"),
         (spaces.Discrete(3), np.nan, "holds nan, which is not in Discrete(3)"),
         (spaces.Discrete(3), [0, 1], "cannot be used"),
-        (spaces.MultiBinary(2), np.array([-1, 0], np.int8), "holds -1, which is no uint8"),
         (spaces.MultiBinary(2), np.array([0, 1, 0], np.int8), "has shape (3,), not (2,)"),
         (spaces.MultiDiscrete([2, 3]), np.array([2, 0]), "holds 2, which is not in MultiDis"),
-        (spaces.MultiDiscrete([2, 3]), np.array([0, -1]), "holds -1, which is not in MultiDis"),
         (spaces.MultiDiscrete([2, 3]), np.array([0.5, 1]), "holds 0.5, which is no int64"),
-        (spaces.Tuple([spaces.Discrete(2), spaces.Discrete(3)]), (0, 3), "holds 3"),
         (spaces.Tuple([spaces.Discrete(2), spaces.Discrete(3)]), (0, 1, 2), "cannot be used"),
         (spaces.Dict({"a": spaces.Discrete(2)}), {"b": 1}, "cannot be used: KeyError"),
         (
@@ -341,9 +324,7 @@ PAIR = spaces.Dict({"a": spaces.Box(0, 1, (2,)), "b": spaces.Box(0, 1, (3,))})
     ],
     ids=str,
 )
-def test_what_would_become_another_observation_is_refused(
-    space: spaces.Space[Any], shown: Any, how: str
-) -> None:
+def test_what_would_become_another_observation_is_refused(space, shown, how):
     for ask in (FlatEnv(Liar(space, shown)).reset, lambda: flattener(space)(shown)):
         with pytest.raises(ObservationError) as refused:
             ask()
@@ -353,7 +334,7 @@ def test_what_would_become_another_observation_is_refused(
 
 
 @pytest.mark.parametrize("shape", [(1, 5, 4), (5, 4, 1), (5, 1, 4)])
-def test_sides_of_length_one_move_no_number(shape: tuple[int, ...]) -> None:
+def test_sides_of_length_one_move_no_number(shape):
     numbers = np.arange(20, dtype=np.float32)
     assert flattener(TABLE)(numbers.reshape(shape)).tolist() == numbers.tolist()
 
@@ -368,20 +349,12 @@ OF_INTEGERS = [
 ]
 
 
-def flattened(space: spaces.Space[Any], obs: Any) -> Any:
-    """Gymnasium's, which knew no `start` of a MultiDiscrete before 0.29."""
-    knows_none = isinstance(space, MultiDiscrete) and MultiDiscrete is not spaces.MultiDiscrete
-    return spaces.flatten(space, obs - space.start if knows_none else obs)
-
-
 @given(
     st.sampled_from(OF_INTEGERS),
     st.integers(-9, 9) | st.integers(-(2**40), 2**40),
     st.booleans(),
 )
-def test_any_integer_is_kept_as_it_is_or_refused(
-    space: spaces.Space[Any], number: int, is_part: bool
-) -> None:
+def test_any_integer_is_kept_as_it_is_or_refused(space, number, is_part):
     obs = np.asarray(space.sample()).astype(np.int64)
     obs.flat[0] = number
     shown = int(obs) if isinstance(space, spaces.Discrete) else obs
@@ -397,16 +370,7 @@ def test_any_integer_is_kept_as_it_is_or_refused(
             env.reset()
 
 
-@pytest.mark.parametrize("space", [space for space, *_ in OBSERVATIONS], ids=str)
-def test_flat_observations_are_gymnasiums(space: spaces.Space[Any]) -> None:
-    space.seed(0)
-    for _ in range(20):
-        obs = space.sample()
-        expected = np.asarray(flattened(space, obs)).astype(flat_space(space).dtype)
-        assert flattener(space)(obs).tobytes() == expected.tobytes()
-
-
-def test_a_space_of_nothing_is_refused() -> None:
+def test_a_space_of_nothing_is_refused():
     for space in (spaces.Box(-1, 1, (0,)), spaces.Dict({}), spaces.Tuple([])):
         with pytest.raises(ConfigError, match="holds no numbers"):
             flat_space(space)

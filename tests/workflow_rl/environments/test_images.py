@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -33,7 +31,7 @@ def byte(*shape: int) -> spaces.Box:
         (spaces.Tuple([spaces.Discrete(3), byte(8, 9, 1)]), Image(3, 8, 9, 1, False, 255.0)),
     ],
 )
-def test_an_image_is_found(space: spaces.Space[Any], image: Image) -> None:
+def test_an_image_is_found(space, image):
     layout = images_of(space)
     assert layout is not None
     assert layout.images == (image,)
@@ -46,11 +44,11 @@ def test_an_image_is_found(space: spaces.Space[Any], image: Image) -> None:
         *(spaces.Box(0, 1, (84, 84)), spaces.MultiBinary((4, 4, 4)), spaces.Discrete(3)),
     ],
 )
-def test_other_spaces_hold_no_image(space: spaces.Space[Any]) -> None:
+def test_other_spaces_hold_no_image(space):
     assert images_of(space) is None
 
 
-def test_several_images_beside_numbers() -> None:
+def test_several_images_beside_numbers():
     layout = images_of(
         spaces.Dict(
             {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,9 @@ import pytest
 from click.testing import CliRunner
 from gymnasium import spaces
 
+from tests.altered import altered
 from tests.tiny_teams import ShiftEnv, Shifts, StatedShift
-from workflow_rl import TrainConfig, train
+from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.collection.player import play_episodes
@@ -20,17 +20,12 @@ from workflow_rl.environments.env_batch import EpisodeError
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.errors import ConfigError
-from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.run_record import weights_digest
 
 SPEC = EpisodeSpec(7, "", 2**32 - 1, 3)
-SINGLE = GymnasiumEnvironment("shift", {}, ShiftEnv)
-BATCHED = GymnasiumEnvironment("shifts", {}, Shifts)
 
 
 def played(environment: GymnasiumEnvironment, n_envs: int) -> list[Any]:
     layout = environment.spaces().team
-    assert layout is not None
     members = {
         name: PolicyParameters(
             (np.linspace(-1, 1, d * a, dtype=np.float32).reshape(d, a),),
@@ -48,33 +43,6 @@ def played(environment: GymnasiumEnvironment, n_envs: int) -> list[Any]:
     return sorted(episodes, key=lambda one: one.episode)
 
 
-def test_rows_are_those_of_single_environments() -> None:
-    assert BATCHED.spaces() == SINGLE.spaces()
-    assert BATCHED.steps_together
-    expected = played(SINGLE, 1)
-    for n_envs in (1, 4):
-        for ours, theirs in zip(played(BATCHED, n_envs), expected, strict=True):
-            assert ours.obs.dtype == theirs.obs.dtype
-            for name in ("obs", "action", "log_prob", "reward", "last_obs"):
-                assert getattr(ours, name).tobytes() == getattr(theirs, name).tobytes()
-            assert (ours.terminated, ours.truncated) == (False, True)
-
-
-def test_weights_are_those_of_single_environments(tmp_path: Path) -> None:
-    digests = set()
-    for n, (make, mode) in enumerate([(ShiftEnv, "sync"), (Shifts, "sync"), (Shifts, "async")]):
-        settings = {"hidden_sizes": (16,), "minibatch_size": 64, "epochs": 2}
-        config = TrainConfig(
-            mode, env="shift", n_envs=3, total_episodes=12, episodes_per_update=6, n_workers=1,
-            settings=settings,
-        )  # fmt: skip
-        run = train(config, tmp_path / str(n), env=make)
-        digests.add(
-            weights_digest(load_checkpoint(run / "checkpoint.safetensors").agent["network"])
-        )
-    assert len(digests) == 1
-
-
 class StatedShifts(Shifts):
     """StatedShift, many at once."""
 
@@ -84,17 +52,24 @@ class StatedShifts(Shifts):
         return (self.length - self._steps[indices])[:, None]
 
 
-def test_states_are_those_of_single_environments() -> None:
-    single, batched = (
-        GymnasiumEnvironment("stated", {}, make) for make in (StatedShift, StatedShifts)
-    )
-    assert batched.spaces() == single.spaces()
-    layout = single.spaces().team
-    assert layout is not None
-    for ours, theirs in zip(played(batched, 3), played(single, 1), strict=True):
-        assert ours.obs.tobytes() == theirs.obs.tobytes()
-        assert layout.state(ours.obs).ravel().tolist() == [8, 7, 6, 5, 4, 3, 2, 1]
-        assert layout.state(ours.last_obs[None]).tolist() == [[0]]
+@pytest.mark.parametrize(
+    ("single", "batched"),
+    [(ShiftEnv, Shifts), (StatedShift, StatedShifts)],
+    ids=["plain", "stated"],
+)
+def test_rows_are_those_of_single_environments(single, batched):
+    alone, together = (GymnasiumEnvironment("team", {}, make) for make in (single, batched))
+    assert together.spaces() == alone.spaces()
+    assert together.steps_together
+    expected = played(alone, 1)
+    for n_envs in (1, 4):
+        assert_same_trajectories(played(together, n_envs), expected)
+    assert all(one.truncated for one in expected)
+    layout = alone.spaces().team
+    if single is StatedShift:
+        for one in expected:
+            assert layout.state(one.obs).ravel().tolist() == [8, 7, 6, 5, 4, 3, 2, 1]
+            assert layout.state(one.last_obs[None]).tolist() == [[0]]
 
 
 class SharedBits(Shifts):
@@ -114,9 +89,9 @@ class SharedBits(Shifts):
         return answer._replace(reward=answer.reward.sum(axis=1))
 
 
-def test_bits_and_a_shared_reward_make_small_rows() -> None:
-    environment = GymnasiumEnvironment("bits", {}, SharedBits)
-    for ours, theirs in zip(played(environment, 2), played(SINGLE, 1), strict=True):
+def test_bits_and_a_shared_reward_make_small_rows():
+    bits, plain = (GymnasiumEnvironment("team", {}, make) for make in (SharedBits, Shifts))
+    for ours, theirs in zip(played(bits, 2), played(plain, 2), strict=True):
         assert ours.obs.dtype == np.uint8
         assert ours.obs[:, :7].tolist() == theirs.obs[:, :7].tolist()
         assert ours.obs[:, 7:].tolist() == theirs.obs[:, 9:].tolist()
@@ -134,14 +109,9 @@ def test_bits_and_a_shared_reward_make_small_rows() -> None:
         ({"truncated": np.zeros(1)}, ["truncated", "float64", "bool"]),
     ],
 )
-def test_an_answer_that_breaks_the_contract_ends_the_run(
-    answer: dict[str, Any], words: list[str]
-) -> None:
-    class Wrong(Shifts):
-        def step(self, indices: Any, actions: Any) -> Any:
-            return super().step(indices, actions)._replace(**answer)
-
-    envs = GymnasiumEnvironment("wrong", {}, Wrong).make_envs(1)
+def test_an_answer_that_breaks_the_contract_ends_the_run(answer, words):
+    wrong = altered(Shifts, lambda envs, right: right._replace(**answer))
+    envs = GymnasiumEnvironment("wrong", {}, wrong).make_envs(1)
     envs.reset([0], [SPEC])
     with pytest.raises(EpisodeError) as error:
         envs.step([0], np.zeros((1, 2), np.int64))
@@ -163,7 +133,7 @@ def test_an_answer_that_breaks_the_contract_ends_the_run(
         ({"action_spaces": {n: spaces.Box(0, 1) for n in ("early", "late")}}, "Discrete is"),
     ],
 )
-def test_spaces_that_the_contract_does_not_allow_are_refused(changes: Any, words: str) -> None:
+def test_spaces_that_the_contract_does_not_allow_are_refused(changes, words):
     class Odd(Shifts):
         def __init__(self, n_envs: int) -> None:
             super().__init__(n_envs)
@@ -173,15 +143,13 @@ def test_spaces_that_the_contract_does_not_allow_are_refused(changes: Any, words
         GymnasiumEnvironment("odd", {}, Odd).spaces()
 
 
-class Leaking(Shifts):
-    """Whose rewards depend on the environments beside."""
-
-    def step(self, indices: Any, actions: Any) -> Any:
-        answer = super().step(indices, actions)
-        return answer._replace(reward=answer.reward + self._shown.sum())
+Leaking = altered(
+    Shifts, lambda envs, answer: answer._replace(reward=answer.reward + envs._shown.sum())
+)
+"""Its rewards depend on the environments beside."""
 
 
-def test_check_env_plays_one_team_among_others() -> None:
+def test_check_env_plays_one_team_among_others():
     sound = CliRunner().invoke(check_env, ["tests.tiny_teams:Shifts", "--steps", "50"])
     assert sound.exit_code == 0, sound.output
     leaking = CliRunner().invoke(check_env, [f"{__name__}:Leaking", "--steps", "50"])

@@ -1,92 +1,18 @@
-"""A team that breaks PettingZoo's contract is refused with one clear line."""
+"""Who of a team acts, is busy or is absent, and who declares entities."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import pytest
-from click.testing import CliRunner
 
+from tests.altered import altered
 from tests.tiny_teams import Doors, ShiftEnv, Shifts, tables_of
 from workflow_rl import TrainConfig, load_agent, train
 from workflow_rl.agents.team import ABSENT, BUSY
-from workflow_rl.commands.check_env import check_env
 from workflow_rl.environments.agent_player import Team
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-
-
-class Unpaid(ShiftEnv):
-    def step(self, actions: dict[str, int]) -> Any:
-        obs, rewards, *others = super().step(actions)
-        return obs, {one: reward for one, reward in rewards.items() if one != "late"}, *others
-
-
-class Unseen(ShiftEnv):
-    def step(self, actions: dict[str, int]) -> Any:
-        obs, *others = super().step(actions)
-        return {one: seen for one, seen in obs.items() if one != "late"}, *others
-
-
-class Staying(ShiftEnv):
-    def step(self, actions: dict[str, int]) -> Any:
-        agents = self.agents
-        answer = super().step(actions)
-        self.agents = self.agents or agents
-        return answer
-
-
-class CutOff(ShiftEnv):
-    def step(self, actions: dict[str, int]) -> Any:
-        obs, *others = super().step(actions)
-        return {one: seen for one, seen in obs.items() if one in self.agents}, *others
-
-
-class Unfit(Doors):
-    def __init__(self) -> None:
-        super().__init__()
-        self.entities["chief"]["features"] = [[9]]
-
-
-class Undescribed(Doors):
-    def __init__(self) -> None:
-        super().__init__()
-        del self.entities["south"]
-
-
-@pytest.mark.parametrize(
-    ("env", "problem"),
-    [
-        (Unpaid, "step gave no reward for late, who acted"),
-        (Unseen, "no observation of late, who is in `agents`"),
-        (CutOff, "no observation of early, who was truncated: give its last observation"),
-        (Staying, "early terminated or were truncated, and are still in `agents`: take them out"),
-    ],
-)
-def test_a_broken_team_is_refused(env: type, problem: str) -> None:
-    result = CliRunner().invoke(check_env, [f"{__name__}:{env.__name__}", "--steps", "50"])
-    assert result.exit_code == 1
-    assert problem in result.output
-
-
-@pytest.mark.parametrize(
-    ("env", "problem"),
-    [
-        (Unfit, "chief: entities: features holds 9, which is not from -1 to 8"),
-        (Undescribed, "tables for north, chief, and its agents are north, south, chief"),
-    ],
-)
-def test_entities_that_do_not_fit_the_agents_are_refused(env: type, problem: str) -> None:
-    result = CliRunner().invoke(check_env, [f"{__name__}:{env.__name__}"])
-    assert result.exit_code == 2
-    assert problem in result.output.splitlines()[-1]
-
-
-def test_a_sound_team_is_not_refused() -> None:
-    result = CliRunner().invoke(check_env, ["tests.tiny_teams:ShiftEnv", "--steps", "50"])
-    assert result.exit_code == 0, result.output
 
 
 class Idle(ShiftEnv):
@@ -108,10 +34,9 @@ class Idle(ShiftEnv):
         return infos
 
 
-def test_an_agent_whose_mask_rules_out_all_is_busy() -> None:
+def test_an_agent_whose_mask_rules_out_all_is_busy():
     environments = [GymnasiumEnvironment("team", {}, env) for env in (ShiftEnv, Idle)]
     layout = environments[0].spaces().team
-    assert layout is not None
     assert environments[1].check() is None
     Idle.given.clear()
     rows = []
@@ -123,20 +48,23 @@ def test_an_agent_whose_mask_rules_out_all_is_busy() -> None:
     assert np.array_equal(*rows)
     assert BUSY in layout.status(np.array(rows[0])[:, 0, : layout.obs_dim])
     assert set(Idle.given) == {0}
+    # Masks that do not count make nobody busy.
+    unmasked = GymnasiumEnvironment("team", {}, Idle, False).make_envs(1)
+    Idle.given.clear()
+    unmasked.reset([0], [episode_spec(0, 0)])
+    for _ in range(8):
+        unmasked.step([0], np.array([[1, 2]]))
+    assert set(Idle.given) == {2}
 
 
-class Shown(ShiftEnv):
-    """Shows `late` after its end, too."""
-
-    def step(self, actions: dict[str, int]) -> Any:
-        obs, *others = super().step(actions)
-        return {"late": np.zeros(3, np.float32), **obs}, *others
+def still_shown(env: Any, answer: Any) -> Any:
+    obs, *others = answer
+    return {"late": np.zeros(3, np.float32), **obs}, *others
 
 
-def test_an_agent_that_has_ended_and_is_shown_still_is_absent() -> None:
-    environment = GymnasiumEnvironment("team", {}, Shown)
+def test_an_agent_that_has_ended_and_is_shown_still_is_absent():
+    environment = GymnasiumEnvironment("team", {}, altered(ShiftEnv, still_shown))
     layout, envs = environment.spaces().team, environment.make_envs(1)
-    assert layout is not None
     envs.reset([0], [episode_spec(0, 0)])
     answers = [envs.step([0], np.array([[1, 2]])) for _ in range(8)]
     rows = np.array([answer.obs[0] for answer in answers])
@@ -145,18 +73,7 @@ def test_an_agent_that_has_ended_and_is_shown_still_is_absent() -> None:
     assert (late[6:] == ABSENT).all()
 
 
-def test_masks_that_do_not_count_make_nobody_busy() -> None:
-    envs = GymnasiumEnvironment("team", {}, Idle, False).make_envs(1)
-    Idle.given.clear()
-    envs.reset([0], [episode_spec(0, 0)])
-    for _ in range(8):
-        envs.step([0], np.array([[1, 2]]))
-    assert set(Idle.given) == {2}
-
-
-def test_a_team_of_ones_own_loop_gets_the_first_action_where_nothing_is_possible(
-    tmp_path: Path,
-) -> None:
+def test_a_team_of_ones_own_loop_gets_the_first_action_where_nothing_is_possible(tmp_path):
     config = TrainConfig(mode="sync", env="tests.tiny_teams:ShiftEnv", total_episodes=8)
     train(config, tmp_path / "run")
     team = load_agent(tmp_path / "run")
@@ -179,7 +96,7 @@ class DescribedShifts(Shifts):
     }
 
 
-def test_who_declares_entities() -> None:
+def test_who_declares_entities():
     for env, expected in (
         (Doors, [tables_of(3)["features"], tables_of(3)["features"], tables_of(4)["features"]]),
         (DescribedShifts, [[[0], [1]], [[0], [1], [2]]]),
@@ -187,5 +104,4 @@ def test_who_declares_entities() -> None:
         (ShiftEnv, []),
     ):
         team = GymnasiumEnvironment("team", {}, env).spaces().team
-        assert team is not None
         assert [tables["features"] for tables in team.entities] == expected

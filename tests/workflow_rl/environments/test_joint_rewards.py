@@ -10,6 +10,7 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.altered import altered
 from tests.tiny_teams import ShiftEnv, Shifts
 from workflow_rl.agents.team import split
 from workflow_rl.agents.trajectory import Trajectory
@@ -79,7 +80,7 @@ def always(reward: int, *states: tuple[str, ...]) -> Script:
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.float16, np.int16, np.float32, int, float])
-def test_rewards_of_a_team_are_added_up_in_float64(kind: Any) -> None:
+def test_rewards_of_a_team_are_added_up_in_float64(kind):
     script = always(200, *[(THERE,) * 3] * 10)
     joint, layout = played(lambda: Scripted(script, kind))
     assert joint.reward.tolist() == [600.0] * 10
@@ -89,16 +90,18 @@ def test_rewards_of_a_team_are_added_up_in_float64(kind: Any) -> None:
     assert joint.episode_return == 6 * most
 
 
-def test_what_an_agent_is_paid_after_its_end_counts_for_nothing() -> None:
-    after = [(THERE, DEAD, CUT)] * 4
-    script = [*always(1, (THERE,) * 3), *always(1, after[0]), *always(100, *after)]
-    joint, layout = played(lambda: Scripted(script))
-    assert joint.episode_return == 6 + 400
-    assert learned(joint, layout) == {"a": 402, "b": 2, "c": 2}
-    assert layout.own_returns([joint]).tolist() == [[402, 2, 2]]
+def test_what_an_agent_is_paid_after_its_end_counts_for_nothing():
+    begun = always(1, (THERE,) * 3, (THERE, DEAD, CUT))
+    alone = [*begun, *always(100, *[(THERE, DEAD, CUT)] * 4)]
+    together = [*begun, *always(100, *[(THERE, DEAD, AWAY)] * 4)]
+    for make_env in (lambda: Scripted(alone), batched(together)):
+        joint, layout = played(make_env)
+        assert joint.episode_return == 6 + 400
+        assert learned(joint, layout) == {"a": 402, "b": 2, "c": 2}
+        assert layout.own_returns([joint]).tolist() == [[402, 2, 2]]
 
 
-def test_what_an_agent_is_paid_until_it_is_back_counts_for_its_last_decision() -> None:
+def test_what_an_agent_is_paid_until_it_is_back_counts_for_its_last_decision():
     states = [(THERE,) * 3, (THERE, DEAD, AWAY), (THERE, DEAD, AWAY), (THERE,) * 3, (THERE,) * 3]
     joint, layout = played(lambda: Scripted(always(10, *states)))
     assert joint.episode_return == 150
@@ -114,16 +117,11 @@ scripts = st.lists(
 
 
 @given(script=scripts)
-def test_the_score_is_the_sum_of_what_agents_learn_from(script: Script) -> None:
-    joint, layout = played(lambda: Scripted(script))
-    assert joint.episode_return == sum(learned(joint, layout).values())
-    assert joint.episode_return == layout.own_returns([joint]).sum()
-
-
-@given(script=scripts)
-def test_so_it_is_where_one_call_steps_many_teams(script: Script) -> None:
-    joint, layout = played(batched(script))
-    assert joint.episode_return == sum(learned(joint, layout).values())
+def test_the_score_is_the_sum_of_what_agents_learn_from(script):
+    for make_env in (lambda: Scripted(script), batched(script)):
+        joint, layout = played(make_env)
+        assert joint.episode_return == sum(learned(joint, layout).values())
+        assert joint.episode_return == layout.own_returns([joint]).sum()
 
 
 def batched(script: Script, kind: Any = np.int8) -> Any:
@@ -159,16 +157,8 @@ def batched(script: Script, kind: Any = np.int8) -> Any:
     return Many
 
 
-def test_teams_that_step_together_pay_the_dead_nothing() -> None:
-    script = [*always(1, (THERE,) * 3), *always(1, (THERE, DEAD, CUT))]
-    script += always(100, *[(THERE, DEAD, AWAY)] * 4)
-    joint, layout = played(batched(script))
-    assert joint.episode_return == 6 + 400
-    assert learned(joint, layout) == {"a": 402, "b": 2, "c": 2}
-
-
 @pytest.mark.parametrize("size", [1e300, -1e39])
-def test_a_reward_that_rows_cannot_hold_is_refused(size: float) -> None:
+def test_a_reward_that_rows_cannot_hold_is_refused(size):
     script = always(size, (THERE,) * 3)
     for make_env in (lambda: Scripted(script), batched(script, np.float64)):
         envs = GymnasiumEnvironment("mine", {}, make_env).make_envs(1)
@@ -178,18 +168,12 @@ def test_a_reward_that_rows_cannot_hold_is_refused(size: float) -> None:
         assert "float32 cannot hold" in str(error.value.__cause__)
 
 
-class Small(ShiftEnv):
-    """Pays 200 of uint8 in each step, `late` too while it is away."""
+def test_rewards_of_steps_without_a_side_are_added_up_in_float64(monkeypatch):
+    def small(env: Any, answer: Any) -> Any:
+        obs, _, *others = answer
+        return obs, dict.fromkeys(env.possible_agents, np.uint8(200)), *others
 
-    def step(self, actions: Any) -> Any:
-        obs, _, *others = super().step(actions)
-        return obs, dict.fromkeys(self.possible_agents, np.uint8(200)), *others
-
-
-def test_rewards_of_steps_without_a_side_are_added_up_in_float64(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("tests.tiny_teams.ShiftEnv", Small)
+    monkeypatch.setattr("tests.tiny_teams.ShiftEnv", altered(ShiftEnv, small))
     one = OneSide("tests.tiny_teams:ShiftEnv", "late")
     one.reset(5)
     total = 0.0

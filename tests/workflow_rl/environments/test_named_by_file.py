@@ -48,9 +48,7 @@ USES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_each_use_is_refused_before_a_worker_starts(
-    use: str, of_a_stranger: Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_use_is_refused_before_a_worker_starts(use, of_a_stranger, monkeypatch):
     def refuse(*arguments: Any, **options: Any) -> None:
         raise AssertionError("a worker starts")
 
@@ -62,7 +60,7 @@ def test_each_use_is_refused_before_a_worker_starts(
     assert MODULE not in sys.modules
 
 
-def test_the_answer_for_the_user_is_not_given_for_a_stranger() -> None:
+def test_the_answer_for_the_user_is_not_given_for_a_stranger():
     """The answer is kept by the environment's id."""
     for is_named in (False, True, False):
         environment = GymnasiumEnvironment("tests.guises:Many", named_by_file=not is_named)
@@ -73,7 +71,7 @@ def classes_below(kind: type) -> set[type]:
     return {kind}.union(*map(classes_below, kind.__subclasses__()))
 
 
-def test_no_environment_has_another_way_to_make_envs() -> None:
+def test_no_environment_has_another_way_to_make_envs():
     for guest in guests.importable():
         environment = guest.make(guest.arguments()())
         assert isinstance(environment, Gated) or not hasattr(type(environment), "foreign"), guest
@@ -90,9 +88,7 @@ class _Ungated:
     foreign = ("stranger:Red",)
 
 
-def test_a_guests_environment_that_would_not_refuse_itself_is_not_given(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_guests_environment_that_would_not_refuse_itself_is_not_given(monkeypatch):
     env_id = next(iter(guests))
     guest = guests[env_id]
     monkeypatch.setattr(type(guest), "make", lambda self, args: _Ungated())

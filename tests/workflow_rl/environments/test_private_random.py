@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 
 from tests.globally_drawing_env import GloballyDrawing
@@ -21,7 +19,7 @@ def played(env: PrivateRandom, seed: int, steps: int = 5) -> list[float]:
     return [float(env.step(0)[1]) for _ in range(steps)]
 
 
-def test_an_episode_follows_from_its_seed_whatever_else_plays() -> None:
+def test_an_episode_follows_from_its_seed_whatever_else_plays():
     alone, other = PrivateRandom(GloballyDrawing), PrivateRandom(GloballyDrawing)
     expected = played(alone, 3)
     assert played(other, 3) == expected
@@ -35,7 +33,7 @@ def test_an_episode_follows_from_its_seed_whatever_else_plays() -> None:
     assert played(alone, 4) != expected
 
 
-def test_without_a_seed_an_episode_goes_on_with_the_envs_own_state() -> None:
+def test_without_a_seed_an_episode_goes_on_with_the_envs_own_state():
     env, other = PrivateRandom(GloballyDrawing), PrivateRandom(GloballyDrawing)
     env.reset(seed=3)
     following = env.reset()[0]
@@ -45,7 +43,7 @@ def test_without_a_seed_an_episode_goes_on_with_the_envs_own_state() -> None:
     assert np.array_equal(env.reset()[0], following)
 
 
-def test_the_check_finds_out_who_needs_it() -> None:
+def test_the_check_finds_out_who_needs_it():
     needs = GymnasiumEnvironment("drawing", {}, GloballyDrawing)
     assert needs.check() is None
     assert isinstance(needs.make_env(), PrivateRandom)
@@ -54,9 +52,7 @@ def test_the_check_finds_out_who_needs_it() -> None:
     assert not isinstance(does_not.make_env(), PrivateRandom)
 
 
-def test_weights_do_not_depend_on_the_workers(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_weights_do_not_depend_on_the_workers(tmp_path, caplog):
     def weights(mode: str, n_workers: int, resume: bool = False) -> dict[str, torch.Tensor]:
         config = TrainConfig(
             mode, n_envs=4, n_workers=n_workers, env="tests.globally_drawing_env:GloballyDrawing",

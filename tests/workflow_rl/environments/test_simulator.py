@@ -38,6 +38,8 @@ from workflow_rl.errors import ConfigError
 from workflow_rl.runs.checkpoint_file import read_values, write_values
 
 ENV = "tests.env_of_any_python:Walk"
+RESET = (Command.RESET, ([0], [episode_spec(0, 0)]))
+STEP = (Command.STEP, ([0], np.array([1])))
 SMALL: dict[str, Any] = {"env": ENV, "n_envs": 4, "total_steps": 240, "steps_per_update": 120}
 
 
@@ -122,13 +124,13 @@ arrays = st_np.arrays(
         max_leaves=8,
     )
 )
-def test_values_cross_as_they_are(value: Any) -> None:
+def test_values_cross_as_they_are(value):
     crossed = decode(encode(value))
     assert type(crossed) is type(value)
     assert repr(crossed) == repr(value)
 
 
-def test_what_is_not_plain_does_not_cross() -> None:
+def test_what_is_not_plain_does_not_cross():
     for value in (object(), np.array([None]), {"a": [sys]}, {sys: 1}, {("a", sys): 1}):
         with pytest.raises(TypeError, match="cannot cross between interpreters"):
             encode(value)
@@ -140,37 +142,34 @@ def test_what_is_not_plain_does_not_cross() -> None:
 @pytest.mark.parametrize(
     "module", [simulator_process, aec_to_parallel, answers, environments, errors]
 )
-def test_python_3_8_reads_what_runs_there(module: Any) -> None:
+def test_python_3_8_reads_what_runs_there(module):
     ast.parse(Path(module.__file__).read_text(), feature_version=(3, 8))
 
 
 @pytest.mark.parametrize(
-    "env_id",
+    ("env_id", "named_here"),
     [
-        ENV,
-        "CartPole-v1",
-        "tests.env_of_any_python:MaskedWalk",
-        "tests.any_envs:TargetEnv",
-        "tests.any_envs:PictureEnv",
+        (ENV, ENV),
+        ("tests.env_of_any_python:OldWalk", ENV),  # Of before gym 0.26.
+        ("CartPole-v1", "CartPole-v1"),
+        ("tests.env_of_any_python:MaskedWalk", "tests.env_of_any_python:MaskedWalk"),
+        ("tests.any_envs:TargetEnv", "tests.any_envs:TargetEnv"),
+        ("tests.any_envs:PictureEnv", "tests.any_envs:PictureEnv"),
     ],
 )
-def test_the_same_episodes_as_in_this_interpreter(env_id: str) -> None:
-    here = GymnasiumEnvironment(env_id)
+def test_the_same_episodes_as_in_this_interpreter(env_id, named_here):
+    here = GymnasiumEnvironment(named_here)
     assert without_objects(apart(env_id)) == without_objects(here)
     assert shown(apart(env_id)) == shown(here)
 
 
 @pytest.mark.parametrize("env_id", ["tests.any_envs:PuzzleEnv", "tests.any_envs:MaskedPuzzleEnv"])
-def test_spaces_of_several_parts(env_id: str) -> None:
+def test_spaces_of_several_parts(env_id):
     assert without_objects(apart(env_id)) == without_objects(GymnasiumEnvironment(env_id))
     assert apart(env_id).check() is None
 
 
-def test_environments_of_before_gym_0_26() -> None:
-    assert shown(apart("tests.env_of_any_python:OldWalk")) == shown(GymnasiumEnvironment(ENV))
-
-
-def test_objects_that_nobody_is_shown_do_not_cross() -> None:
+def test_objects_that_nobody_is_shown_do_not_cross():
     name = "tests.env_of_any_python:OfObjects"
     there = GymnasiumEnvironment(name, ignore_unknown=True, python=sys.executable)
     try_in_worker.check(there)
@@ -178,34 +177,40 @@ def test_objects_that_nobody_is_shown_do_not_cross() -> None:
     assert shown(there) == shown(GymnasiumEnvironment(name, ignore_unknown=True))
 
 
-def test_bare_environments_play_alike_in_all_interpreters() -> None:
+def test_bare_environments_play_alike_in_all_interpreters():
     bare = apart("tests.env_of_any_python:Bare")
     assert bare.check() is None
     assert shown(bare) == shown(bare)
 
 
 WALKS = "tests.env_of_any_python:Walks"
-TEAMS: dict[str, dict[str, Any]] = {
-    "tests.tiny_teams:Doors": {"settings": {"network": "entities"}},
+SETTINGS: dict[str, dict[str, Any]] = {
+    ENV: {},
+    WALKS: {},
+    "tests.tiny_teams:Doors": {"network": "entities"},
     "tests.tiny_teams:Kinds": {},
-    "tests.tiny_teams:StatedShift": {"settings": {"critic": "central"}},
+    "tests.tiny_teams:StatedShift": {"critic": "central"},
     "tests.tiny_turns:Repeat": {},
 }
 
 
-@pytest.mark.parametrize("env_id", TEAMS)
-def test_the_same_weights_wherever_a_team_plays(env_id: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("env_id", SETTINGS)
+def test_the_same_weights_wherever_an_environment_plays(env_id, tmp_path):
     assert apart(env_id).facts.spaces == GymnasiumEnvironment(env_id).facts.spaces
-    told = {**SMALL, **TEAMS[env_id], "env": env_id}
+    told: Any = {**SMALL, "env": env_id, "settings": SETTINGS[env_id]}
     train(TrainConfig("async", n_workers=1, **told), tmp_path / "here")
-    for mode, n_workers in (("async", 2), ("sync", 2)):
-        config = TrainConfig(mode, n_workers=n_workers, env_python=sys.executable, **told)  # type: ignore[arg-type]
-        assert same_weights(train(config, tmp_path / mode), tmp_path / "here")
-    returns = [evaluate(tmp_path / run, 3, n_workers=1).returns for run in ("here", "sync")]
+    runs = [("async", sys.executable), ("sync", sys.executable)]
+    if env_id in (ENV, WALKS):
+        runs += [("async", python) for python in other_pythons()]
+    for mode, python in runs:
+        config = TrainConfig(mode, n_workers=2, env_python=python, **told)
+        run = train(config, tmp_path / f"{mode}-{python.replace('/', '-')}")
+        assert same_weights(run, tmp_path / "here"), python
+    returns = [evaluate(path, 3, n_workers=1).returns for path in (run, tmp_path / "here")]
     assert returns[0] == returns[1]
 
 
-def test_odd_answers_of_a_team_are_taken_there_too() -> None:
+def test_odd_answers_of_a_team_are_taken_there_too():
     odd = "tests.env_of_any_python:OddWalks"
     played: list[Any] = []
     for environment in (apart(odd), GymnasiumEnvironment(odd), GymnasiumEnvironment(WALKS)):
@@ -224,7 +229,7 @@ def test_odd_answers_of_a_team_are_taken_there_too() -> None:
         "tests.tiny_turns:WrongTurn",
     ],
 )
-def test_a_wrong_answer_of_a_team_is_said_alike(env_id: str) -> None:
+def test_a_wrong_answer_of_a_team_is_said_alike(env_id):
     told = []
     for environment in (GymnasiumEnvironment(env_id), apart(env_id)):
         with pytest.raises(ConfigError, match="gives a wrong answer") as error:
@@ -233,32 +238,17 @@ def test_a_wrong_answer_of_a_team_is_said_alike(env_id: str) -> None:
     assert told[0] == told[1]
 
 
-def test_a_teams_random_state_is_its_own_there() -> None:
-    drawing = apart("tests.globally_drawing_env:GloballyDrawingGame")
-    assert drawing.check() is None
-    assert drawing.private_random
-
-
-def test_each_env_gets_a_random_state_of_its_own_there() -> None:
+def test_each_env_gets_a_random_state_of_its_own_there():
+    team = apart("tests.globally_drawing_env:GloballyDrawingGame")
     drawing = apart("tests.env_of_any_python:Drawing")
-    assert drawing.check() is None
-    assert drawing.private_random
+    for environment in (team, drawing):
+        assert environment.check() is None
+        assert environment.private_random
     here = GymnasiumEnvironment("tests.env_of_any_python:Drawing", private_random=True)
     assert shown(drawing) == shown(here) == shown(drawing, n_envs=1)
 
 
-@pytest.mark.parametrize("env", [ENV, WALKS])
-def test_the_same_weights_wherever_the_environment_plays(env: str, tmp_path: Path) -> None:
-    told = SMALL | {"env": env}
-    train(TrainConfig("async", n_workers=2, **told), tmp_path / "here")
-    for number, python in enumerate([sys.executable, *other_pythons()]):
-        for mode, n_workers in (("async", 1), ("sync", 2)) if number == 0 else (("async", 2),):
-            config = TrainConfig(mode, n_workers=n_workers, env_python=python, **told)  # type: ignore[arg-type]
-            run = train(config, tmp_path / f"{mode}-{number}")
-            assert same_weights(run, tmp_path / "here"), python
-
-
-def test_a_run_knows_its_interpreter(tmp_path: Path) -> None:
+def test_a_run_knows_its_interpreter(tmp_path):
     train(TrainConfig("async", n_workers=1, **SMALL), tmp_path / "whole")
     link = tmp_path / "python"
     link.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
@@ -286,9 +276,7 @@ def test_a_run_knows_its_interpreter(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["exception", "exit", "killed", "crash", "hang"])
-def test_faults_there_are_a_workers_own(
-    fault: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_faults_there_are_a_workers_own(fault, tmp_path, caplog):
     said = {
         "exception": r"worker-0 raised ArithmeticError: the simulator is broken \(.*"
         r"env_of_any_python.py, line \d+\) in episode 0 .*env_of_any_python.py\", line",
@@ -300,11 +288,11 @@ def test_faults_there_are_a_workers_own(
     environment = apart(fault=fault, ticket=str(tmp_path / "ticket"))
     with LocalPool(environment.make_envs, 1, timeout=60, max_failures=0) as pool:
         pool.allow(1 if fault == "hang" else 60)
-        pool.send(0, Command.RESET, ([0], [episode_spec(0, 0)]))
+        pool.send(0, *RESET)
         pool.receive(0)
         there = [one for one in descendants() if simulator_process.__file__ in one.cmdline()]
         assert there
-        pool.send(0, Command.STEP, ([0], np.array([1])))
+        pool.send(0, *STEP)
         with pytest.raises(Exception, match="worker-0") as error:
             pool.receive(0)
         told = str(error.value) + str(error.value.__cause__)
@@ -312,11 +300,11 @@ def test_faults_there_are_a_workers_own(
     eventually(lambda: not any(map(_lives, there)), 30)
 
 
-def test_what_an_environment_leaves_behind_hides_no_end() -> None:
+def test_what_an_environment_leaves_behind_hides_no_end():
     with LocalPool(apart("tests.env_of_any_python:Forking").make_envs, 1, max_failures=0) as pool:
-        pool.send(0, Command.RESET, ([0], [episode_spec(0, 0)]))
+        pool.send(0, *RESET)
         pool.receive(0)
-        pool.send(0, Command.STEP, ([0], np.array([1])))
+        pool.send(0, *STEP)
         with pytest.raises(Exception, match=r"worker-0 ended during 'step' .exit code: 7"):
             pool.receive(0)
 
@@ -328,7 +316,7 @@ def _lives(process: psutil.Process) -> bool:
         return False
 
 
-def test_a_run_goes_on_with_the_same_weights(tmp_path: Path) -> None:
+def test_a_run_goes_on_with_the_same_weights(tmp_path):
     train(TrainConfig("async", n_workers=2, **SMALL), tmp_path / "sound")
     for fault in ("exception", "killed"):
         ticket = tmp_path / f"{fault}-ticket"
@@ -336,9 +324,9 @@ def test_a_run_goes_on_with_the_same_weights(tmp_path: Path) -> None:
         config = TrainConfig("async", n_workers=2, env_python=sys.executable, **SMALL)
         environment = config.changed(env_args=env_args).environment
         with LocalPool(environment.make_envs, 1, max_failures=1) as pool:
-            pool.send(0, Command.RESET, ([0], [episode_spec(0, 0)]))
+            pool.send(0, *RESET)
             pool.receive(0)
-            pool.send(0, Command.STEP, ([0], np.array([1])))
+            pool.send(0, *STEP)
             with pytest.raises(Exception, match="worker-0"):
                 pool.receive(0)
         assert ticket.exists()
@@ -356,12 +344,12 @@ def test_a_run_goes_on_with_the_same_weights(tmp_path: Path) -> None:
         ("tests.any_envs:TextEnv", "Text.* is not supported"),
     ],
 )
-def test_what_cannot_be_played_there_is_said_in_a_line(env_id: str, said: str) -> None:
+def test_what_cannot_be_played_there_is_said_in_a_line(env_id, said):
     with pytest.raises(ConfigError, match=said):
         try_in_worker.check(apart(env_id))
 
 
-def test_a_curriculum_needs_options(tmp_path: Path) -> None:
+def test_a_curriculum_needs_options(tmp_path):
     env = {"env": "tests.env_of_any_python:WithoutOptions", "env_python": sys.executable}
     length = {"total_episodes": 4, "n_envs": 2, "n_workers": 1}
     config = TrainConfig("async", **env, **length, curriculum=True, eval_every=1)
@@ -370,7 +358,7 @@ def test_a_curriculum_needs_options(tmp_path: Path) -> None:
     assert train(config.changed(curriculum=False), tmp_path / "without").exists()
 
 
-def test_functions_and_guests_play_here() -> None:
+def test_functions_and_guests_play_here():
     with pytest.raises(ConfigError, match="cannot be given the function itself"):
         GymnasiumEnvironment("walk", {}, lambda: None, python=sys.executable).spaces()  # type: ignore[arg-type, return-value]
     with pytest.raises(ConfigError, match="plays in this interpreter"):
@@ -397,7 +385,7 @@ def test_functions_and_guests_play_here() -> None:
         ),
     ],
 )
-def test_a_bad_interpreter_is_one_line(script: str | None, said: str, tmp_path: Path) -> None:
+def test_a_bad_interpreter_is_one_line(script, said, tmp_path):
     python = tmp_path / "python"
     if script is not None:
         python.write_text(f"#!/bin/sh\n{script}\n")
@@ -412,15 +400,10 @@ def test_a_bad_interpreter_is_one_line(script: str | None, said: str, tmp_path: 
     assert CliRunner().invoke(main, ["doctor", *named]).exit_code in (1, 2)
 
 
-def test_a_function_is_recorded_with_an_environment_elsewhere(tmp_path: Path) -> None:
-    words = [
-        "record",
-        f"{__name__}:first",
-        str(tmp_path / "x.npz"),
-        "--env",
-        "tests.any_envs:TalkingPuzzleEnv",
-    ]
-    words += ["--episodes", "2", "--n-workers", "1", "--quiet", "--env-python", sys.executable]
+def test_a_function_is_recorded_with_an_environment_elsewhere(tmp_path):
+    words = ["record", f"{__name__}:first", str(tmp_path / "x.npz")]
+    words += ["--env", "tests.any_envs:TalkingPuzzleEnv", "--episodes", "2", "--n-workers", "1"]
+    words += ["--quiet", "--env-python", sys.executable]
     refused = CliRunner().invoke(main, words)
     assert refused.exit_code == 2
     assert "--ignore-unknown leaves" in refused.output.replace("\n", " ")
@@ -434,7 +417,7 @@ def first(obs: Any) -> list[int]:
     return [1, 0]
 
 
-def test_doctor_and_check_env_say_what_an_interpreter_has() -> None:
+def test_doctor_and_check_env_say_what_an_interpreter_has():
     result = CliRunner().invoke(main, ["doctor", "--env-python", sys.executable])
     assert result.exit_code == 0
     assert f"numpy {np.__version__}" in result.output.replace("\n", " ").replace("  ", "")
@@ -446,7 +429,7 @@ def test_doctor_and_check_env_say_what_an_interpreter_has() -> None:
         assert "gymnasium     warns" not in result.output
 
 
-def test_a_file_starts_no_interpreter(tmp_path: Path) -> None:
+def test_a_file_starts_no_interpreter(tmp_path):
     """Only the user names what runs."""
     config = TrainConfig("async", n_workers=1, **(SMALL | {"env": "CartPole-v1"}))
     run = train(config, tmp_path / "run")

@@ -73,7 +73,6 @@ def assert_same_history(one: Path, other: Path) -> None:
 
 
 def assert_whole(files: Iterable[Path]) -> None:
-    """None of the files is half written."""
     for file in files:
         if file.suffix == ".safetensors":
             load_checkpoint(file)

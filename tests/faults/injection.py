@@ -36,8 +36,6 @@ class Fault:
 
 @dataclass(frozen=True)
 class FaultPlan:
-    """What is to happen to the workers of a run, in this order."""
-
     faults: tuple[Fault, ...]
 
     @classmethod
@@ -92,8 +90,6 @@ class ObedientEnvs:
 
 
 class UnplayableEpisode:
-    """Envs that raise in the first step of one episode, whenever it is played."""
-
     def __init__(self, make_envs: EnvBatchFactory, number: int, n_envs: int) -> None:
         self.n_envs = n_envs
         self._envs = make_envs(n_envs)
@@ -130,7 +126,6 @@ class Injector:
 
     @contextmanager
     def into(self, pool: LocalPool) -> Iterator[None]:
-        """Inject until the run is over."""
         thread = threading.Thread(target=self._inject, args=[pool], name="fault injector")
         thread.start()
         try:
@@ -140,7 +135,6 @@ class Injector:
             thread.join()
 
     def keep_up(self) -> None:
-        """Wait until the thread has got a core."""
         self._lives.clear()
         self._lives.wait(60)
 

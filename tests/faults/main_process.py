@@ -143,7 +143,6 @@ def signalled(number: signal.Signals) -> Strike:
 
 
 def file_size_limited(process: subprocess.Popen[bytes], path: Path) -> None:
-    """No file can grow past a page any more."""
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (4096, 4096))
 
 

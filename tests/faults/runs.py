@@ -41,7 +41,6 @@ OPTIONS = (
 
 
 def options_of(mode: str, simulator: str, updates: int, *more: str) -> list[str]:
-    """The command line of a run of so many updates."""
     size = ["--total-episodes", str(updates * EPISODES_PER_UPDATE)]
     if "--num-steps-per-env" in MODES[mode]:
         size += ["--steps-per-update", str(EPISODES_PER_UPDATE * MAX_STEPS)]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.checks import assert_counted_once, assert_same_history, assert_sound
+from tests.faults.conftest import Reference
 from tests.faults.main_process import (
     Life,
     Moment,
@@ -26,7 +27,6 @@ from tests.faults.main_process import (
 )
 from tests.faults.runs import MODES, SAME_WEIGHTS, SIMULATORS, config_of, learned, options_of
 from tests.tiny_runs import all_of, remembering_agent, same_weights
-from tests.tiny_runs import run as train
 from workflow_rl.runs.folder import is_finished
 
 UPDATES = 30
@@ -38,16 +38,6 @@ KINDS: dict[str, Strike] = {
     "SIGTERM": signalled(signal.SIGTERM),
 }
 """What can happen to the process that trains."""
-
-
-@pytest.fixture(scope="module")
-def references(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Runs that nothing happens to, by mode."""
-    paths = {mode: tmp_path_factory.mktemp("reference") for mode in set(SAME_WEIGHTS.values())}
-    for mode, path in paths.items():
-        config = config_of(mode, "compiled", UPDATES)
-        train(path, config, make_envs=config.environment.make_envs)
-    return paths
 
 
 def assert_said_clearly(kind: str, life: Life) -> None:
@@ -89,15 +79,15 @@ def run_struck_in_every_way(
     return run
 
 
-def assert_as_if_nothing_had_happened(run: Run, mode: str, references: dict[str, Path]) -> None:
+def assert_as_if_nothing_had_happened(run: Run, mode: str, reference: Reference) -> None:
     """Once it has gone on to its end."""
     life = run.live()
     assert (life.returncode, life.errors) == (0, "")
     assert_sound(run.path, finished=True)
     assert_counted_once(run.path, config_of(mode, "compiled", UPDATES), learned(run.record))
     if mode in SAME_WEIGHTS:
-        assert same_weights(run.path, references[SAME_WEIGHTS[mode]])
-        assert_same_history(run.path, references[SAME_WEIGHTS[mode]])
+        assert same_weights(run.path, reference(SAME_WEIGHTS[mode], UPDATES))
+        assert_same_history(run.path, reference(SAME_WEIGHTS[mode], UPDATES))
 
 
 def run_in(path: Path, mode: str, simulator: str) -> Run:
@@ -110,23 +100,23 @@ def run_in(path: Path, mode: str, simulator: str) -> Run:
 @pytest.mark.slow
 @pytest.mark.parametrize("simulator", SIMULATORS)
 @pytest.mark.parametrize("mode", MODES)
-def test_ended_in_every_way(mode, simulator, references, tmp_path):
+def test_ended_in_every_way(mode, simulator, reference, tmp_path):
     run = run_struck_in_every_way(tmp_path, mode, simulator, list(KINDS), seed=2)
-    assert_as_if_nothing_had_happened(run, mode, references)
+    assert_as_if_nothing_had_happened(run, mode, reference)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("nth", range(5))
 @pytest.mark.parametrize("simulator", SIMULATORS)
 @pytest.mark.parametrize("mode", ["sync", "async", "lag-1"])
-def test_killed_at_30_random_moments(mode, simulator, nth, references, tmp_path):
+def test_killed_at_30_random_moments(mode, simulator, nth, reference, tmp_path):
     draw = random.Random(f"{mode} {simulator} {nth}")
     attempts = (
         Run(tmp_path / str(attempt), options_of(mode, simulator, UPDATES)) for attempt in range(9)
     )
     # One that is over before its moment is no run that was killed.
     run = next(run for run in attempts if strike(run, "SIGKILL", Moment.drawn(draw, UPDATES)))
-    assert_as_if_nothing_had_happened(run, mode, references)
+    assert_as_if_nothing_had_happened(run, mode, reference)
 
 
 MBPO = (
@@ -170,7 +160,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["sync", "lag-1"])
-def test_a_disk_that_fills_up(mode, references, small_disk, tmp_path):
+def test_a_disk_that_fills_up(mode, reference, small_disk, tmp_path):
     run = Run(small_disk / "run", options_of(mode, "compiled", UPDATES), record=tmp_path / "record")
     ballast = small_disk / "ballast"
 
@@ -185,4 +175,4 @@ def test_a_disk_that_fills_up(mode, references, small_disk, tmp_path):
         assert "No space left on device" in life.errors
         ballast.unlink()
         assert_sound(run.path, finished=False)
-    assert_as_if_nothing_had_happened(run, mode, references)
+    assert_as_if_nothing_had_happened(run, mode, reference)

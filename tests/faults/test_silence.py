@@ -19,13 +19,14 @@ import pytest
 
 from tests import env_of_any_python
 from tests.faulty_env import FaultyEnv
-from tests.tiny_envs import N_ACTIONS, OBS_DIM, CountingEnv, SleepyEnv
-from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from tests.tiny_envs import CountingEnv, SleepyEnv
+from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.env_positions import first_positions
 from workflow_rl.collection.failures import WorkerError
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.messages import Command
+from workflow_rl.collection.rollout import Rollout
 from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.environments.env_batch import EnvBatchFactory, SerialEnvs
 from workflow_rl.environments.episode import episode_spec
@@ -38,13 +39,9 @@ CALL = 0.2 * DEADLINE
 MANY = 8
 """Calls that together take longer than the deadline."""
 SPECS = [episode_spec(3, number, ("B_lineAgent",)) for number in range(MANY)]
-
-
-def actor() -> NumpyPolicy:
-    random = np.random.default_rng(5)
-    weights = random.normal(size=(OBS_DIM, N_ACTIONS)).astype(np.float32)
-    biases = random.normal(size=N_ACTIONS).astype(np.float32)
-    return NumpyPolicy(PolicyParameters((weights,), (biases,), "tanh"), policy_version=0)
+RESET = (Command.RESET, ([0], SPECS[:1]))
+STEP = (Command.STEP, ([0], np.zeros(1, np.int64)))
+RESET_ALL = (Command.RESET, ([*range(MANY)], SPECS))
 
 
 class SlowEnv(SleepyEnv):
@@ -55,18 +52,18 @@ class SlowEnv(SleepyEnv):
         super().__init__(CALL, CALL, min_length, min_length)
 
 
-def collect_async(pool: LocalPool) -> int:
-    return len(AsyncCollector(pool).collect(actor(), SPECS[:2]).trajectories)
+def collect_async(pool: LocalPool, policy: NumpyPolicy) -> Rollout:
+    return AsyncCollector(pool).collect(policy, SPECS[:2])
 
 
-def collect_unrolls(pool: LocalPool) -> int:
+def collect_unrolls(pool: LocalPool, policy: NumpyPolicy) -> Rollout:
     collector = AsyncCollector(pool)
     collector.start_unrolls(first_positions(3, ("B_lineAgent",), 2), MANY)
-    return len(collector.unroll(actor()).trajectories)
+    return collector.unroll(policy)
 
 
-def collect_sync(pool: LocalPool) -> int:
-    return len(SyncCollector(pool, MANY).collect(actor(), SPECS[:MANY]).trajectories)
+def collect_sync(pool: LocalPool, policy: NumpyPolicy) -> Rollout:
+    return SyncCollector(pool, MANY).collect(policy, SPECS)
 
 
 @pytest.mark.parametrize(
@@ -74,12 +71,10 @@ def collect_sync(pool: LocalPool) -> int:
     [(collect_async, 1, MANY), (collect_unrolls, 2, MANY), (collect_sync, MANY, 1)],
     ids=["episodes", "unrolls", "steps of many envs"],
 )
-def test_a_worker_that_takes_longer_than_the_deadline_is_kept_while_its_calls_return(
-    collect, n_envs, length, caplog
-):
+def test_a_worker_whose_calls_return_is_kept(collect, n_envs, length, policy, caplog):
     make_envs = partial(SerialEnvs, partial(SlowEnv, length))
     with LocalPool(make_envs, 1, n_envs, timeout=DEADLINE, max_failures=0) as pool:
-        assert collect(pool) >= 2
+        assert len(collect(pool, policy).trajectories) >= 2
         assert pool.failures == 0
     (told,) = {record.getMessage().partition(":")[0] for record in caplog.records}
     assert told == "worker-0 is slow"
@@ -91,7 +86,7 @@ def test_so_are_teams_and_interpreters_of_their_own(name, python):
     env_id, args = f"tests.env_of_any_python:{name}", {"seconds": CALL}
     environment = GymnasiumEnvironment(env_id, args, python=python)
     with LocalPool(environment.make_envs, 1, MANY, timeout=DEADLINE, max_failures=0) as pool:
-        pool.send(0, Command.RESET, ([*range(MANY)], SPECS))
+        pool.send(0, *RESET_ALL)
         assert len(pool.receive(0).result.obs) == MANY
         actions = np.ones((MANY, 2) if name == "Walks" else MANY, np.int64)
         pool.send(0, Command.STEP, ([*range(MANY)], actions))
@@ -100,9 +95,7 @@ def test_so_are_teams_and_interpreters_of_their_own(name, python):
 
 @pytest.mark.parametrize("fault", ["hang", "stopped"])
 @pytest.mark.parametrize("method", ["reset", "step"])
-def test_a_call_that_hangs_is_found_within_the_deadline_however_long_others_took(
-    method, fault, tmp_path
-):
+def test_a_call_that_hangs_is_found_however_long_others_took(method, fault, tmp_path):
     struck, numbers = tmp_path / "struck", itertools.count(1)
 
     def make_env() -> Any:
@@ -110,7 +103,7 @@ def test_a_call_that_hangs_is_found_within_the_deadline_however_long_others_took
         return FaultyEnv(SlowEnv, fault, method, 1, [struck]) if is_struck else SlowEnv()
 
     with LocalPool(partial(SerialEnvs, make_env), 1, MANY, timeout=DEADLINE) as pool:
-        pool.send(0, Command.RESET, ([*range(MANY)], SPECS))
+        pool.send(0, *RESET_ALL)
         if method == "step":
             pool.receive(0)
             pool.send(0, Command.STEP, ([*range(MANY)], np.zeros(MANY, np.int64)))
@@ -133,9 +126,9 @@ class ForkingEnv(CountingEnv):
 
 def test_what_an_environment_forks_gives_no_sign_for_its_worker():
     with LocalPool(partial(SerialEnvs, ForkingEnv), 1, timeout=DEADLINE) as pool:
-        pool.send(0, Command.RESET, ([0], SPECS[:1]))
+        pool.send(0, *RESET)
         pool.receive(0)
-        pool.send(0, Command.STEP, ([0], np.zeros(1, np.int64)))
+        pool.send(0, *STEP)
         with pytest.raises(WorkerError, match="no sign of life for 2 s"):
             pool.receive(0)
 
@@ -196,10 +189,10 @@ class CompilingEnv(CountingEnv):
 def test_a_worker_that_compiles_is_kept_unless_it_gets_nowhere(stopping):
     make_envs: EnvBatchFactory = partial(SerialEnvs, partial(CompilingEnv, stopping))
     with LocalPool(make_envs, 1) as pool:
-        pool.send(0, Command.RESET, ([0], SPECS[:1]))
+        pool.send(0, *RESET)
         pool.receive(0)
         pool.allow(1.0)
-        pool.send(0, Command.STEP, ([0], np.zeros(1, np.int64)))
+        pool.send(0, *STEP)
         if not stopping:
             assert len(pool.receive(0).result.obs) == 1
             return

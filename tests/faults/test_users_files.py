@@ -74,8 +74,6 @@ NOTES = "the user's"
 
 
 class Caller:
-    """Calls commands, and kills them after a while."""
-
     def __init__(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-c", FORKED], cwd=ROOT, text=True,
@@ -84,8 +82,6 @@ class Caller:
 
     def call(self, words: str, said: Path, seconds: float) -> tuple[int, str]:
         """Return the exit code, -9 of a command that is killed, and what it says."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps([str(said), *words.split()]) + "\n")
         self._process.stdin.flush()
         pid = int(self._process.stdout.readline())

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
@@ -61,8 +59,3 @@ def exit_codes_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
 def last_marks_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long it takes until workers send them: see LocalPool.close."""
     monkeypatch.setattr(local_pool, "CLOSE_SECONDS", 240.0)
-
-
-@pytest.fixture
-def same_trajectories() -> Callable[[list[Trajectory], list[Trajectory]], None]:
-    return assert_same_trajectories

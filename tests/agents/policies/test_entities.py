@@ -187,8 +187,6 @@ def test_the_same_weights_play_and_go_on_learning_with_another_number(network):
     agent.update([acted_on(agent, obs)], 0.0)
     parameters = agent.policy_parameters()
     there = parameters.on(entity_layout(5), Categorical(12))
-    assert there.obs_mean is not None
-    assert parameters.obs_mean is not None
     np.testing.assert_array_equal(there.obs_mean[:10], parameters.obs_mean[:10])
     np.testing.assert_array_equal(there.obs_mean[10:16], parameters.obs_mean[[1, 2, 3, 1, 2, 3]])
     outputs, expected = NumpyPolicy(there).outputs(with_two_more(obs)), NumpyPolicy(parameters)

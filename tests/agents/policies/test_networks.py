@@ -40,6 +40,7 @@ MANY_ENTITIES = EntityLayout(
 # By name: the kind, its layout, its hidden layers, and its further arguments.
 VIEWED: dict[str, tuple[str, Any, tuple[int, ...], dict[str, Any]]] = {
     "mlp": ("mlp", None, (5,), {}),
+    "mlp of relu": ("mlp", None, (5, 4), {"activation": "relu"}),
     "an image": ("cnn", GRID, (6, 4), {}),
     "two images": ("cnn", TWO, (6, 4), {}),
     "a large image": ("cnn", ATARI, (6, 4), {}),
@@ -67,7 +68,6 @@ VIEWED: dict[str, tuple[str, Any, tuple[int, ...], dict[str, Any]]] = {
 
 
 def rows_seen(kind: str, layout: Any) -> Any:
-    """Observations [N, D] of that layout."""
     if kind == "cnn":
         return bytes_of(layout)
     if kind == "mlp" or layout is MANY_ENTITIES:
@@ -83,12 +83,14 @@ def test_the_views_agree_and_a_row_has_the_same_bits_in_any_company(name):
     if layout is not None:
         args = {**args, "layout": layout.to_plain()}
     n_outputs = getattr(layout, "n_outputs", 5)
-    network = NETWORKS[kind].of_sizes(obs.shape[1], hidden_sizes, n_outputs, "tanh", args)
+    args = dict(args)
+    activation = args.pop("activation", "tanh")
+    network = NETWORKS[kind].of_sizes(obs.shape[1], hidden_sizes, n_outputs, activation, args)
     module = network.module(1.0, torch.Generator().manual_seed(3))
     layers = network.layers(module.state_dict())
     assert network.knows(module.state_dict())
     assert network.fits(layers)
-    assert type(network).of_layers(layers, "tanh", **args) == network
+    assert type(network).of_layers(layers, activation, **args) == network
     rows = obs.astype(np.float32)
     outputs = network.forward(layers, rows)
     assert outputs.shape == (len(obs), n_outputs)

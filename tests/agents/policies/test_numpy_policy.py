@@ -9,13 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workflow_rl.agents.policies import numpy_policy
-from workflow_rl.agents.policies.actor_critic import ActorCritic
-from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.network import ACTIVATIONS
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 
@@ -43,35 +40,6 @@ def random_obs(n: int, seed: int = 0) -> np.ndarray:
 
 def streams(n: int) -> list[np.random.Generator]:
     return [np.random.default_rng(seed) for seed in range(n)]
-
-
-@pytest.fixture
-def network(request: pytest.FixtureRequest) -> ActorCritic:
-    """Random weights and biases of order 1: unlike at the start, logits are far from uniform."""
-    network = ActorCritic(OBS_DIM, Categorical(N_ACTIONS), HIDDEN_SIZES, request.param, seed=0)
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in network.parameters():
-            scale = parameter.shape[-1] ** -0.5 if parameter.ndim == 2 else 0.5
-            parameter.normal_(0, 2 * scale, generator=generator)
-    return network
-
-
-@pytest.mark.parametrize("network", ["tanh", "relu"], indirect=True)
-@pytest.mark.parametrize("greedy", [False, True])
-def test_outputs_and_log_probs_equal_torchs(network, greedy):
-    obs = random_obs(300)
-    with torch.no_grad():
-        expected, _ = network(torch.from_numpy(obs.astype(np.float32)))
-    policy = NumpyPolicy(network.policy_parameters(), greedy=greedy)
-    outputs = policy.outputs(obs)
-    assert expected.std() > 0.5
-    np.testing.assert_allclose(outputs, expected.numpy(), atol=1e-5)
-    action, log_prob = policy.act_batch(obs, streams(300))
-    of_taken = torch.log_softmax(expected, dim=-1).numpy()[np.arange(300), action]
-    np.testing.assert_allclose(log_prob, of_taken, atol=1e-5)
-    assert action.dtype == np.int64
-    assert outputs.dtype == log_prob.dtype == np.float32
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
@@ -110,15 +78,6 @@ def test_the_layout_of_the_observations_in_memory_makes_no_difference(sizes):
         obs[::-1].copy()[::-1],
     ):
         assert policy.outputs(same).tobytes() == expected
-
-
-def test_act_is_a_batch_of_one():
-    policy, obs = random_policy(), random_obs(20)
-    policy.reset(5)
-    alone = [policy.act(row[None]) for row in obs]
-    stream = np.random.default_rng(5)
-    for row, acted in zip(obs, alone, strict=True):
-        assert acted == policy.act_batch(row[None], [stream])
 
 
 def test_greedy_takes_the_likeliest_action_whatever_the_draw():
@@ -185,17 +144,6 @@ def test_what_a_policy_remembers_is_bounded(monkeypatch):
         assert all(len(column) <= 2 * 20 for column in policy._memory._columns)
     for column, whole in enumerate(expected):
         assert np.concatenate([part[column] for part in acted]).tobytes() == whole.tobytes()
-
-
-def test_envs_have_random_streams_of_their_own():
-    policy, obs = random_policy(), random_obs(12)
-    for env, seed in ((3, 30), (7, 70)):
-        policy.reset(seed, env)
-    together = [policy.act(np.stack([row, row]), [3, 7])[0] for row in obs]
-    for column, seed in enumerate((30, 70)):
-        policy.reset(seed)
-        alone = [policy.act(row[None])[0][0] for row in obs]
-        assert [actions[column] for actions in together] == alone
 
 
 def test_threads_that_share_a_policy_act_as_alone(monkeypatch):

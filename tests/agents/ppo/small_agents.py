@@ -62,7 +62,6 @@ def counting_agent(config: PPOConfig = CONFIG, **changes: Any) -> PPOAgent:
 def collect(
     agent: PPOAgent, make_env: Callable[[], gymnasium.Env[Any, Any]], numbers: Sequence[int]
 ) -> list[Trajectory]:
-    """One episode for each number, played by the agent."""
     actor = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
     envs = SerialEnvs(make_env, min(len(numbers), 32))
     specs = [episode_spec(0, number, ("SleepAgent",)) for number in numbers]
@@ -79,7 +78,6 @@ def optimizer_steps(agent: PPOAgent) -> int:
 
 
 def gradients_of(agent: PPOAgent) -> dict[str, Tensor]:
-    """A copy of the gradients that the parameters hold, by name."""
     named = agent.network.named_parameters()
     return {name: p.grad.clone() for name, p in named if p.grad is not None}
 
@@ -100,13 +98,11 @@ def gradients_of_steps(agent: PPOAgent, trajectories: list[Trajectory]) -> list[
 
 
 def norm(gradients: dict[str, Tensor], part: str) -> float:
-    """Euclidean norm over all parameters of one network, "actor" or "critic"."""
     chosen = [g.flatten() for name, g in gradients.items() if name.startswith(part)]
     return float(torch.cat(chosen).norm())
 
 
 def silence_critic(agent: PPOAgent) -> None:
-    """Let the critic answer 0 for every observation."""
     last = agent.network.critic[-1]
     assert isinstance(last, nn.Linear)
     nn.init.zeros_(last.weight)

@@ -50,15 +50,6 @@ def test_targets_are_the_sum_of_equation_1(drawn, trace_decay):
     np.testing.assert_allclose(target, expected, atol=1e-9)
 
 
-@given(episodes())
-def test_at_lambda_1_advantages_are_those_of_impala(drawn):
-    episode, ratio = drawn
-    advantage, target = lambda_estimates(*episode, 1.0, ratio)
-    next_target = np.append(target[1:], episode.bootstrap_value)
-    expected = episode.reward + episode.discount * next_target - episode.value
-    np.testing.assert_allclose(advantage, expected, atol=1e-9)
-
-
 @given(episodes(), SHARES)
 def test_on_policy_they_are_generalised_advantages_to_the_bit(drawn, trace_decay):
     episode, ratio = drawn

@@ -60,8 +60,6 @@ def trained_agent(updates: int = 2, **changes: Any) -> PPOAgent:
 
 def everything(agent: PPOAgent) -> list[Any]:
     """Weights and statistics, to be compared bit for bit."""
-    assert agent.obs_moments is not None
-    assert agent.return_scale is not None
     weights = [p.detach().numpy().tobytes() for p in agent.network.parameters()]
     return [weights, agent.obs_moments.state_dict(), agent.return_scale.state_dict()]
 
@@ -110,50 +108,22 @@ def test_the_unit_of_rewards_makes_no_difference_where_returns_are_normalised(no
     assert np.allclose(learned(1), learned(1000), rtol=1e-4, atol=1e-6) == normalise
 
 
-def test_observations_far_out_are_clipped():
-    agent = trained_agent()
-    policy = NumpyPolicy(agent.policy_parameters())
-    far, farther = (policy.outputs(np.full((1, 2), number)) for number in (1e4, 1e6))
-    assert far.tolist() == farther.tolist() != policy.outputs(np.full((1, 2), 50.0)).tolist()
-
-
-def test_going_on_from_a_saved_state_gives_the_same_bits():
-    agent = trained_agent()
-    again = PPOAgent(CONFIG, Spaces(2, DiagonalGaussian(2)), seed=9)
-    again.load_state_dict(through_a_file(agent.state_dict()))
-    assert everything(again) == everything(agent)
-    assert again.policy_version == 2
-    for one in (agent, again):
-        one.update(collect_targets(one, range(8, 12)), 0.5)
-    assert everything(again) == everything(agent)
-
-
 def test_a_warm_start_takes_weights_and_statistics_alone():
     agent = trained_agent()
+    agent.update([t._replace(truncated=False) for t in collect_targets(agent, range(8, 12))], 0.0)
+    assert agent.state_dict()["return_scale"]["open"]
     warm = PPOAgent(CONFIG, Spaces(2, DiagonalGaussian(2)), seed=9)
     warm.load_policy(through_a_file(agent.state_dict()))
-    assert everything(warm) == everything(agent)
+    *same, scale = everything(agent)
+    assert everything(warm) == [*same, {**scale, "open": []}], "episodes have the same numbers"
     assert (warm.policy_version, warm.seed) == (0, 9)
     assert not warm.optimizer.state
-    trajectories = collect_targets(warm, range(8, 12))
+    trajectories = collect_targets(warm, range(12, 16))
     before = everything(agent)
     warm.update(trajectories, 0.0)
     assert everything(agent) == before, "what was loaded is a copy"
-    agent.update([t._replace(policy_version=2) for t in trajectories], 0.0)
+    agent.update([t._replace(policy_version=3) for t in trajectories], 0.0)
     assert everything(warm)[0] != everything(agent)[0], "Adam's moments are not those of before"
-
-
-def test_a_warm_start_does_not_go_on_with_episodes_of_another_run():
-    agent = example_agent()
-    halves = [t._replace(truncated=False) for t in collect_targets(agent, range(4))]
-    agent.update(halves, 0.0)
-    assert agent.state_dict()["return_scale"]["open"]
-    warm = example_agent()
-    warm.load_policy(through_a_file(agent.state_dict()))
-    assert not warm.state_dict()["return_scale"]["open"], "its episodes have the same numbers"
-    again = example_agent()
-    again.load_state_dict(through_a_file(agent.state_dict()))
-    assert everything(again) == everything(agent)
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -200,9 +170,7 @@ def test_a_small_continuous_problem_is_learned():
     [Categorical(4), MultiCategorical([3, 2]), DiagonalGaussian(2), DiagonalGaussian(3)],
 )
 @pytest.mark.parametrize("n_acted", [0, 1, 5])
-def test_going_on_after_so_many_actions_draws_what_having_acted_them_would_have(
-    distribution, n_acted
-):
+def test_going_on_draws_what_having_acted_would_have(distribution, n_acted):
     parameters = example_agent(distribution).policy_parameters()
     obs = np.random.default_rng(0).normal(size=(9, 2)).astype(np.float32)
     before, later = NumpyPolicy(parameters), NumpyPolicy(parameters)
@@ -229,7 +197,6 @@ def test_going_on_after_so_many_actions_draws_what_having_acted_them_would_have(
 def test_the_standard_deviation_of_an_action_is_told(distribution, log_std, expected):
     agent = PPOAgent(CONFIG.changed(learning_rate=1e-9), Spaces(2, distribution), seed=0)
     if log_std is not None:
-        assert agent.network.log_std is not None
         agent.network.log_std.data = torch.tensor(log_std, dtype=torch.float32)
     actor = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
     obs = np.zeros((4, 2), np.float32)

@@ -21,6 +21,7 @@ import pytest
 from tests.any_envs import PuzzleEnv
 from tests.tiny_envs import CountingEnv
 from tests.workflow_rl.cluster.played_ray import PlayedRay
+from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cluster import ray_connection, ray_pool, ray_worker
 from workflow_rl.cluster.ray_connection import COMPILE_SECONDS, RayConnection
@@ -72,12 +73,12 @@ def places(ray: PlayedRay) -> list[str]:
 
 @pytest.mark.parametrize("is_sync", [False, True])
 def test_a_pool_plays_what_plain_episodes_are_and_leaves_nothing(
-    is_sync, ray, policy, specs, expected, same_trajectories
+    is_sync, ray, policy, specs, expected
 ):
     with pool_of(2, 2) as pool:
         collector = SyncCollector(pool, 4) if is_sync else AsyncCollector(pool, 3)
         for _ in range(2):
-            same_trajectories(collector.collect(policy, specs).trajectories, expected)
+            assert_same_trajectories(collector.collect(policy, specs).trajectories, expected)
         assert places(ray) == ["node-0 1", "node-1 1"]
         assert len(ray.stored) == 1 + (not is_sync), "what makes the envs, and the policy, once"
     assert places(ray) == ["node-0 1 killed", "node-1 1 killed"]
@@ -88,18 +89,16 @@ def test_a_pool_plays_what_plain_episodes_are_and_leaves_nothing(
     assert "label_selector" not in options
 
 
-def test_workers_share_cores_until_nodes_join(
-    ray, policy, specs, expected, same_trajectories, caplog
-):
+def test_workers_share_cores_until_nodes_join(ray, policy, specs, expected, caplog):
     with pool_of(3) as pool:
         # The third waits for a core of its own, and begins without.
         assert places(ray) == ["node-0 1", "node-1 1", "None 1", "node-0 0"]
         assert caplog.text.count("some workers share cores") == 1
         collector = AsyncCollector(pool)
-        same_trajectories(collector.collect(policy, specs).trajectories, expected)
+        assert_same_trajectories(collector.collect(policy, specs).trajectories, expected)
         ray.join(1.0)
         for _ in range(2):
-            same_trajectories(collector.collect(policy, specs).trajectories, expected)
+            assert_same_trajectories(collector.collect(policy, specs).trajectories, expected)
         assert places(ray) == ["node-0 1", "node-1 1", "node-2 1", "node-0 0 killed"]
         assert pool.failures == 0
     assert all(actor.is_killed for actor in ray.actors)
@@ -122,13 +121,11 @@ def test_a_worker_whose_own_core_is_free_after_all_shares_none(ray):
 
 
 @pytest.mark.parametrize("answers", [1, 2, 4])
-def test_what_a_lost_actor_had_is_played_again(
-    answers, ray, policy, specs, expected, same_trajectories, caplog
-):
+def test_what_a_lost_actor_had_is_played_again(answers, ray, policy, specs, expected, caplog):
     with pool_of(2) as pool:
         ray.actors[0].answers_left = answers
         rollout = AsyncCollector(pool, 3).collect(policy, specs)
-        same_trajectories(rollout.trajectories, expected)
+        assert_same_trajectories(rollout.trajectories, expected)
         assert rollout.workers_restarted == 1
         assert places(ray) == ["node-0 1 killed", "node-1 1", "node-0 1"]
     (told,) = [record for record in caplog.records if record.levelno == logging.WARNING]

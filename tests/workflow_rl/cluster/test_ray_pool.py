@@ -20,6 +20,7 @@ from tests.nodes import is_of_ray
 from tests.processes import descendants, survivors
 from tests.tiny_envs import CountingEnv, RaisingEnv, SleepyEnv
 from tests.workflow_rl.collection import collectors
+from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl import portable
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cluster import ray_connection
@@ -103,16 +104,14 @@ COLLECTORS = [pytest.param(collect_async, id="async"), pytest.param(collect_sync
 
 @pytest.mark.parametrize("n_workers", [1, 3])
 @pytest.mark.parametrize("collect", COLLECTORS)
-def test_collectors_return_what_plain_episodes_are(
-    collect, n_workers, policy, specs, expected, same_trajectories
-):
+def test_collectors_return_what_plain_episodes_are(collect, n_workers, policy, specs, expected):
     rollout = collect(CountingEnv, policy, specs, n_workers)
-    same_trajectories(rollout.trajectories, expected)
+    assert_same_trajectories(rollout.trajectories, expected)
     assert all(trajectory.obs.flags.writeable for trajectory in rollout.trajectories)
     assert 0 < rollout.utilisation <= 1
 
 
-def test_unrolls_go_on_in_a_new_worker(policy, same_trajectories, tmp_path):
+def test_unrolls_go_on_in_a_new_worker(policy, tmp_path):
     positions = first_positions(3, RED_AGENTS, 4)
     player = player_at(SerialEnvs(CountingEnv, 4), positions)
     expected = [player.unroll(policy, 5) for _ in range(2)]
@@ -123,16 +122,14 @@ def test_unrolls_go_on_in_a_new_worker(policy, same_trajectories, tmp_path):
         unrolls = [collector.unroll(policy) for _ in range(2)]
     for rollout, trajectories in zip(unrolls, expected, strict=True):
         by_place = sorted(trajectories, key=lambda t: (t.episode, t.steps_before))
-        same_trajectories(rollout.trajectories, by_place)
+        assert_same_trajectories(rollout.trajectories, by_place)
     assert pool.failures == 1
 
 
 @pytest.mark.parametrize("collect", COLLECTORS)
 @pytest.mark.parametrize("method", ["create", "reset", "step"])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_no_fault_changes_the_result(
-    collect, fault, method, policy, specs, expected, same_trajectories, tmp_path
-):
+def test_no_fault_changes_the_result(collect, fault, method, policy, specs, expected, tmp_path):
     if collect is collect_sync and fault in ("exit", "stopped", "hang"):
         pytest.skip("the same to a pool, whoever asks it")
     if method == "create" and fault in ("stopped", "hang"):
@@ -142,7 +139,7 @@ def test_no_fault_changes_the_result(
         make_env = partial(FaultyEnv, CountingEnv, fault, method, 1, [tmp_path / "1"])
     rollout = collect(make_env, policy, specs, timeout=2.0)
     assert (tmp_path / "1").exists()
-    same_trajectories(rollout.trajectories, expected)
+    assert_same_trajectories(rollout.trajectories, expected)
     if method != "create":
         assert rollout.workers_restarted == 1
 

@@ -77,9 +77,7 @@ def work_with_a_slow_worker(
         (4, 1.0, False),
     ],
 )
-def test_the_last_episodes_are_left_to_the_workers_that_finish_them_sooner(
-    n_specs, fast, is_asked, clock
-):
+def test_the_last_episodes_are_left_to_faster_workers(n_specs, fast, is_asked, clock):
     work = work_with_a_slow_worker(clock, n_specs, fast)
     assert (work.request(0) is not None) == is_asked
     if not is_asked:
@@ -89,7 +87,6 @@ def test_the_last_episodes_are_left_to_the_workers_that_finish_them_sooner(
 
 
 def numbers(request: Request | None) -> list[int]:
-    assert request is not None
     assert request.command is Command.PLAY
     return [spec.number for spec in request.payload]
 
@@ -132,7 +129,6 @@ def test_a_new_worker_is_told_where_the_envs_were_before_the_lost_unroll():
     work.request(1)
     work.lost(1)
     again = work.request(1)
-    assert again is not None
     assert [slot.episode for slot in again.payload.positions] == [1, 8]
     env_1, env_3 = again.payload.positions
     assert (env_1.actions.tolist(), env_3.actions) == ([5, 6], None)

@@ -15,6 +15,7 @@ import pytest
 from tests.faulty_env import FAULTS, FaultyEnv, kill_process
 from tests.tiny_envs import CountingEnv, RaisingEnv
 from tests.workflow_rl.collection.collectors import COLLECTORS
+from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, CompiledEnvs
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
@@ -48,16 +49,14 @@ class KilledOnce(CompiledEnvs):
 
 @pytest.mark.system
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_compiled_blocks_are_played_again_after_a_worker_was_killed(
-    mode, policy, same_trajectories, tmp_path
-):
+def test_compiled_blocks_are_played_again_after_a_worker_was_killed(mode, policy, tmp_path):
     specs = [episode_spec(1, number, RED_AGENTS) for number in range(13)]
     envs = Cage2(max_steps=25).make_envs(1)
     expected = [play_episode(envs, policy, spec) for spec in specs]
     with LocalPool(partial(KilledOnce, tmp_path / "1", 30), 2, 3) as pool:
         collector = SyncCollector(pool, 6) if mode == "sync" else AsyncCollector(pool, 5)
         rollout = collector.collect(policy, specs)
-    same_trajectories(rollout.trajectories, expected)
+    assert_same_trajectories(rollout.trajectories, expected)
     assert rollout.workers_restarted == 1
     assert 0 < rollout.utilisation <= 1
 
@@ -66,7 +65,6 @@ def only_the_struck_must_hurry(ticket: Path, monkeypatch: pytest.MonkeyPatch) ->
     """The worker whose process the ticket names has a second for its answers. All others may be
     kept from a core for long."""
     overdue = WorkerConnection.overdue.fget
-    assert overdue is not None
 
     def is_overdue(worker: Any) -> bool:
         if ticket.exists() and ticket.read_text() == str(worker.process.pid):
@@ -89,7 +87,6 @@ def test_a_worker_that_fails_changes_nothing(
     specs,
     expected,
     tmp_path,
-    same_trajectories,
     caplog,
     monkeypatch,
 ):
@@ -99,7 +96,7 @@ def test_a_worker_that_fails_changes_nothing(
     if fault in ("hang", "stopped"):
         only_the_struck_must_hurry(tmp_path / "1", monkeypatch)
     rollout = collect(make_env, policy, specs)
-    same_trajectories(rollout.trajectories, expected)
+    assert_same_trajectories(rollout.trajectories, expected)
     messages = [record.getMessage() for record in caplog.records]
     # Until it hangs, it may be slow, if it gets no core.
     (message,) = [message for message in messages if " is slow: " not in message]
@@ -144,13 +141,13 @@ def test_failures_without_end_stop_the_collection(collect, method, policy, specs
 )
 @pytest.mark.parametrize("collect", COLLECTORS)
 def test_an_episode_that_always_raises_or_exits_is_left_out(
-    collect, broken, method, error, policy, specs, expected, same_trajectories, caplog
+    collect, broken, method, error, policy, specs, expected, caplog
 ):
     """It counts as one failure, however often it was tried."""
     seeds = frozenset(specs[number].env_seed for number in broken)
     make_env = partial(RaisingEnv, seeds, method, error)
     rollout = collect(make_env, policy, specs, max_failures=len(broken))
-    same_trajectories(rollout.trajectories, [t for t in expected if t.episode not in broken])
+    assert_same_trajectories(rollout.trajectories, [t for t in expected if t.episode not in broken])
     assert sorted(rollout.skipped) == list(broken)
     assert rollout.episodes == len(specs)
     assert rollout.workers_restarted == len(broken) * MAX_RAISES
@@ -160,9 +157,7 @@ def test_an_episode_that_always_raises_or_exits_is_left_out(
 
 
 @pytest.mark.parametrize("collect", COLLECTORS)
-def test_an_exception_is_shown_once_with_the_place_in_the_user_s_code(
-    collect, policy, specs, caplog
-):
+def test_an_exception_is_shown_once_with_the_users_line(collect, policy, specs, caplog):
     """However many episodes raise it, and however often."""
     broken = frozenset(spec.env_seed for spec in specs[2:4])
     collect(partial(RaisingEnv, broken), policy, specs)
@@ -186,18 +181,18 @@ def test_a_batch_of_nothing_but_broken_episodes_stops_the_collection(collect, po
 
 @pytest.mark.parametrize("collect", COLLECTORS)
 def test_an_episode_that_raises_twice_is_played_in_the_end(
-    collect, policy, specs, expected, tmp_path, same_trajectories
+    collect, policy, specs, expected, tmp_path
 ):
     tickets = [tmp_path / str(number) for number in range(MAX_RAISES - 1)]
     make_env = partial(FaultyEnv, CountingEnv, "exception", "reset", 1, tickets)
     rollout = collect(make_env, policy, specs, n_workers=1)
-    same_trajectories(rollout.trajectories, expected)
+    assert_same_trajectories(rollout.trajectories, expected)
     assert rollout.workers_restarted == MAX_RAISES - 1
 
 
 @pytest.mark.parametrize("method", ["reset", "step"])
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_an_env_that_goes_on_leaves_an_episode_out(mode, method, policy, same_trajectories, caplog):
+def test_an_env_that_goes_on_leaves_an_episode_out(mode, method, policy, caplog):
     """Its pieces in unrolls before are kept; its next episode begins where they end."""
     positions = first_positions(3, RED_AGENTS, 5)
     broken = positions[1]._replace(episode=11)
@@ -211,14 +206,12 @@ def test_an_env_that_goes_on_leaves_an_episode_out(mode, method, policy, same_tr
     player = player_at(SerialEnvs(CountingEnv, 5), known)
     for rollout in rollouts:
         played = player.unroll(policy, 7)
-        same_trajectories(rollout.trajectories, in_order(played))
+        assert_same_trajectories(rollout.trajectories, in_order(played))
     assert rollouts[-1].positions[1].skipped == (11,)
 
 
 @pytest.mark.parametrize("collector_of", [AsyncCollector, partial(SyncCollector, n_envs=3)])
-def test_restarts_are_those_of_the_collection(
-    collector_of, policy, specs, expected, same_trajectories
-):
+def test_restarts_are_those_of_the_collection(collector_of, policy, specs, expected):
     with LocalPool(partial(SerialEnvs, CountingEnv), 3) as pool:
         collector = collector_of(pool)
         for n_killed in (1, 3, 0, 2):
@@ -227,4 +220,4 @@ def test_restarts_are_those_of_the_collection(
                 worker.process.join()
             rollout = collector.collect(policy, specs)
             assert rollout.workers_restarted == n_killed
-            same_trajectories(rollout.trajectories, expected)
+            assert_same_trajectories(rollout.trajectories, expected)

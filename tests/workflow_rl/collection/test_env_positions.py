@@ -115,9 +115,7 @@ def test_unrolls_are_the_episodes_cut_in_pieces(policy, n_envs, n_steps, times):
     before=st.integers(0, 6),
     first_episode=st.integers(0, 50),
 )
-def test_envs_brought_back_to_their_positions_go_on_as_if_nothing_had_happened(
-    policy, n_envs, n_steps, before, first_episode
-):
+def test_envs_brought_back_to_their_positions_go_on(policy, n_envs, n_steps, before, first_episode):
     positions = first_positions(3, RED_AGENTS, n_envs, first_episode)
     expected = unrolls(SerialEnvs(CountingEnv, n_envs), policy, n_steps, before + 3, positions)
     for unroll in expected[:before]:
@@ -207,9 +205,7 @@ def test_several_unrolls_at_a_time_are_as_many_one_after_another(mode, policy):
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_envs_that_played_something_else_meanwhile_go_on_where_they_were(
-    mode, policy, specs, expected
-):
+def test_envs_that_played_something_else_go_on(mode, policy, specs, expected):
     with LocalPool(partial(SerialEnvs, CountingEnv), 2, 3) as pool:
         collector = collector_of(mode, pool)
         for version, unroll in enumerate(expected):

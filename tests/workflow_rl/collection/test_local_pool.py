@@ -26,7 +26,7 @@ import numpy as np
 import psutil
 import pytest
 
-from tests.patience import eventually
+from tests.processes import survivors
 from tests.tiny_envs import CountingEnv
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import local_pool
@@ -43,55 +43,34 @@ STEP = (Command.STEP, ([0], np.array([0])))
 LOST = WorkerError("worker-0", Command.STEP, None, "was unlucky")
 
 
-def living(pids: list[int]) -> list[int]:
-    def lives(pid: int) -> bool:
-        try:
-            return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            return False
-
-    return [pid for pid in pids if lives(pid)]
-
-
-def wait_until_gone(pids: list[int]) -> None:
-    """Or fail. Even to die a process needs a core."""
-    eventually(lambda: not living(pids), 30)
-
-
-def worker_pids(pool: LocalPool) -> list[int]:
-    return [worker.process.pid for worker in pool._workers]  # type: ignore[misc]
+def workers_in(pool: LocalPool) -> list[psutil.Process]:
+    return [psutil.Process(worker.process.pid) for worker in pool._workers]
 
 
 def test_close_ends_all_workers_and_may_be_called_again():
     with LocalPool(COUNTING, 3) as pool:
-        pids = worker_pids(pool)
-        assert len(living(pids)) == 3
+        workers = workers_in(pool)
+        assert len(survivors(workers, 0)) == 3
         pool.close()
-        wait_until_gone(pids)
+        assert not survivors(workers, 30)
         pool.close()
 
 
 def test_close_is_bounded_when_workers_are_stopped_or_dead():
     with LocalPool(COUNTING, 3) as pool:
-        pids = worker_pids(pool)
-        os.kill(pids[0], signal.SIGSTOP)
-        os.kill(pids[1], signal.SIGKILL)
+        workers = workers_in(pool)
+        workers[0].suspend()
+        workers[1].kill()
         start = time.monotonic()
     assert time.monotonic() - start < 30
-    wait_until_gone(pids)
+    assert not survivors(workers, 30)
 
 
 def test_an_exception_in_the_with_block_ends_the_workers():
-    pids: list[int] = []
-
-    def fail_while_workers_live() -> None:
-        with LocalPool(COUNTING, 2) as pool:
-            pids.extend(worker_pids(pool))
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail_while_workers_live()
-    wait_until_gone(pids)
+    with suppress(ZeroDivisionError), LocalPool(COUNTING, 2) as pool:
+        workers = workers_in(pool)
+        raise ZeroDivisionError
+    assert not survivors(workers, 30)
 
 
 class StartingEnv(CountingEnv):
@@ -113,17 +92,18 @@ class StartingEnv(CountingEnv):
 @pytest.mark.parametrize("is_playing", [True, False])
 def test_what_an_environment_has_started_ends_with_its_worker(is_playing, policy, tmp_path):
     with LocalPool(partial(SerialEnvs, partial(StartingEnv, tmp_path)), 2) as pool:
-        started = [int(pid) for file in tmp_path.iterdir() for pid in file.read_text().split()]
-        assert len(living(started)) == 4
+        pids = [int(pid) for file in tmp_path.iterdir() for pid in file.read_text().split()]
+        started = [*map(psutil.Process, pids)]
+        assert len(survivors(started, 0)) == 4
         if is_playing:
             pool.send(0, Command.LOAD_ACTOR, cloudpickle.dumps(policy))
             pool.send(0, Command.PLAY, [episode_spec(0, 0, RED_AGENTS)])
-    wait_until_gone(started)
+    assert not survivors(started, 30)
 
 
 def test_a_message_too_large_for_a_stopped_worker_does_not_block_for_ever():
     with LocalPool(COUNTING, 1, timeout=1.0) as pool:
-        os.kill(worker_pids(pool)[0], signal.SIGSTOP)
+        workers_in(pool)[0].suspend()
         with pytest.raises(WorkerError, match="took no message for 1 s during 'load actor'"):
             pool.send(0, Command.LOAD_ACTOR, bytes(10_000_000))
 
@@ -141,8 +121,8 @@ def test_ctrl_c_never_reaches_the_fork_server_nor_a_worker():
     # After a fork server that was lost, multiprocessing may have started its own.
     multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
     with LocalPool(COUNTING, 1) as pool:
-        (worker,) = worker_pids(pool)
-        for pid in (worker, psutil.Process(worker).ppid()):
+        (worker,) = workers_in(pool)
+        for pid in (worker.pid, worker.ppid()):
             status = dict(
                 line.split(":\t") for line in Path(f"/proc/{pid}/status").read_text().splitlines()
             )
@@ -160,9 +140,7 @@ def test_ctrl_c_never_reaches_the_fork_server_nor_a_worker():
     ],
     ids=["stops", "dies"],
 )
-def test_a_worker_that_goes_wrong_in_the_middle_of_a_message_is_reported(
-    then, timeout, fixtures, said, request
-):
+def test_a_worker_that_goes_wrong_in_a_message_is_reported(then, timeout, fixtures, said, request):
     for name in fixtures:
         request.getfixturevalue(name)
 
@@ -175,7 +153,7 @@ def test_a_worker_that_goes_wrong_in_the_middle_of_a_message_is_reported(
             then()
 
     with LocalPool(partial(SerialEnvs, HalfMessage), 1, timeout=timeout) as pool:  # type: ignore[arg-type]
-        worker = psutil.Process(worker_pids(pool)[0])
+        (worker,) = workers_in(pool)
         # Frees a receive that would wait for ever, which is then told otherwise.
         rescue = threading.Timer(30, worker.kill)
         rescue.start()
@@ -199,11 +177,11 @@ def test_a_second_that_passed_while_everything_stood_still_is_no_hang(monkeypatc
     # Of how long the grace is nothing is said: it may take the worker seconds to get a core.
     monkeypatch.setattr(local_pool, "GRACE_SECONDS", 60.0)
     with LocalPool(COUNTING, 1, timeout=0.4) as pool:
-        pid = worker_pids(pool)[0]
-        os.kill(pid, signal.SIGSTOP)
+        (worker,) = workers_in(pool)
+        worker.suspend()
         pool.send(0, *RESET)
         time.sleep(0.6)
-        os.kill(pid, signal.SIGCONT)
+        worker.resume()
         assert len(pool.receive(0).result.obs) == 1
 
 
@@ -228,7 +206,7 @@ def test_a_fork_server_that_is_stopped_is_replaced(stopped_fork_server, monkeypa
         monkeypatch.setattr(local_pool, "CLOSE_SECONDS", 0.2)
         stopped_fork_server()
         pool.replace(0, LOST)
-        assert len(living(worker_pids(pool))) == 2
+        assert len(survivors(workers_in(pool), 0)) == 2
 
 
 @pytest.mark.system
@@ -236,8 +214,7 @@ def test_a_fork_server_that_is_stopped_is_replaced(stopped_fork_server, monkeypa
 def test_a_stop_is_noticed_while_the_fork_server_is_stopped(stopped_fork_server, monkeypatch):
     monkeypatch.setattr(local_pool, "CLOSE_SECONDS", 0.2)
     with LocalPool(COUNTING, 1) as pool:
-        (pid,) = worker_pids(pool)
-        os.kill(pid, signal.SIGKILL)
+        pool._workers[0].process.kill()
         pool._workers[0].process.join()
         stopped_fork_server()
         threading.Timer(0.3, setattr, [pool, "stop_signal", signal.SIGINT]).start()
@@ -295,7 +272,6 @@ def test_nobody_is_late_while_this_process_was_stopped_with_its_workers():
             print([len(pool.receive(index).result.obs) for index in range(2)], flush=True)
         """
     )
-    assert main.stdout is not None
     pids = [main.pid, *map(int, main.stdout.readline().split())]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
@@ -441,12 +417,11 @@ ENDLESS_RUN = """
 )
 def test_nothing_survives_the_main_process(sent, work):
     main = run_script(ENDLESS_RUN.format(work=work))
-    assert main.stdout is not None
-    pids = [int(pid) for pid in main.stdout.readline().split()]
-    assert len(pids) >= 3
+    workers = [psutil.Process(int(pid)) for pid in main.stdout.readline().split()]
+    assert len(workers) >= 3
     main.send_signal(sent)
     main.wait(30)
-    wait_until_gone(pids)
+    assert not survivors(workers, 30)
 
 
 @pytest.mark.system

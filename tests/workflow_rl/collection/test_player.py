@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import gymnasium
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -90,30 +89,17 @@ def test_compiled_envs_that_are_not_named_rest():
     assert envs.step([2, 0], np.array([0, 0])).truncated.tolist() == [False, False]
 
 
-class RecordsActions(gymnasium.Env):
-    """Keeps the actions as they were given."""
-
-    def __init__(self) -> None:
-        self.given: list[Any] = []
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action: Any) -> Any:
-        self.given.append(action)
-        return np.zeros(1, np.float32), 0.0, False, False, {}
-
-
 def test_envs_get_plain_numbers_where_actions_are_single_ones_and_arrays_else():
-    made: list[RecordsActions] = []
+    given: list[Any] = []
 
-    def make() -> RecordsActions:
-        made.append(RecordsActions())
-        return made[-1]
+    class Recording(CountingEnv):
+        def step(self, action: Any) -> Any:
+            given.append(action)
+            return super().step(0)
 
-    envs = SerialEnvs(make, 2)
-    envs.step([0, 1], np.array([3, 4]))
-    envs.step([1], np.array([[0.5, 1.5]], np.float32))
-    assert [type(action) for env in made for action in env.given] == [int, int, np.ndarray]
-    assert made[1].given[0] == 4
-    assert made[1].given[1].tolist() == [0.5, 1.5]
+    envs = SerialEnvs(Recording, 1)
+    envs.reset([0], specs_of(1))
+    envs.step([0], np.array([4]))
+    envs.step([0], np.array([[0.5, 1.5]], np.float32))
+    assert [type(action) for action in given] == [int, np.ndarray]
+    assert [given[0], given[1].tolist()] == [4, [0.5, 1.5]]

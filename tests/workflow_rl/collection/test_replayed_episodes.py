@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.altered import altered
 from tests.tiny_envs import CountingEnv, SleepyEnv
+from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl.collection import local_pool
 from workflow_rl.collection import pool as pool_module
 from workflow_rl.collection.async_collector import AsyncCollector
@@ -48,23 +50,9 @@ def stepped_and_killed(make_env: Callable[[], Any], n_steps: int, **pool_options
     return answers
 
 
-class TickingEnv(SleepyEnv):
-    """Each of its steps makes a file a byte longer."""
-
-    def __init__(self, clock: Path, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._clock = clock
-
-    def step(self, action: int) -> Any:
-        answer = super().step(action)
-        with self._clock.open("ab") as file:
-            file.write(b".")
-        return answer
-
-
 @pytest.fixture
 def clock(monkeypatch, tmp_path) -> Path:
-    """The steps of TickingEnvs are the seconds by which workers are judged, without any grace: one
+    """The steps of ticking envs are the seconds by which workers are judged, without any grace: one
     that is kept from a core loses no time."""
     clock = tmp_path / "clock"
     clock.touch()
@@ -75,9 +63,20 @@ def clock(monkeypatch, tmp_path) -> Path:
     return clock
 
 
+def ticking(clock: Path, *arguments: Any) -> Callable[[], Any]:
+    """What makes envs of which each step makes a file a byte longer."""
+
+    def tick(env: Any, answer: Any) -> Any:
+        with clock.open("ab") as file:
+            file.write(b".")
+        return answer
+
+    return partial(altered(SleepyEnv, tick), *arguments)
+
+
 def test_replaying_long_episodes_takes_no_worker_for_one_that_hangs(caplog, clock):
     """Forty steps are to be replayed, and every answer must come within thirty."""
-    slow = partial(TickingEnv, clock, 0.02, 0.0, 20, 20)
+    slow = ticking(clock, 0.02, 0.0, 20, 20)
     answers = stepped_and_killed(slow, 10, timeout=30.0)
     undisturbed = partial(CountingEnv, min_length=20, max_length=20)
     expected = stepped_and_killed(undisturbed, 10)
@@ -94,10 +93,10 @@ def test_an_episode_of_two_histories_is_told(caplog):
     assert "episode 3 went otherwise when it was played again" in caplog.text
 
 
-def test_restoring_unrolls_takes_no_worker_for_one_that_hangs(policy, same_trajectories, clock):
+def test_restoring_unrolls_takes_no_worker_for_one_that_hangs(policy, clock):
     """Forty steps are to be replayed, and every answer must come within thirty."""
     rollouts = []
-    slow = partial(TickingEnv, clock, 0.03, 0.0, 30, 30)
+    slow = ticking(clock, 0.03, 0.0, 30, 30)
     undisturbed = partial(CountingEnv, min_length=30, max_length=30)
     for make_env, dies in ((slow, True), (undisturbed, False)):
         with LocalPool(partial(SerialEnvs, make_env), 1, 4, timeout=30.0) as pool:
@@ -108,7 +107,7 @@ def test_restoring_unrolls_takes_no_worker_for_one_that_hangs(policy, same_traje
                 os.kill(pool._workers[0].process.pid, signal.SIGKILL)
             rollouts.append(trajectories + envs.unroll(policy).trajectories)
             assert pool.failures == dies
-    same_trajectories(*rollouts)
+    assert_same_trajectories(*rollouts)
 
 
 def test_digests_tell_orders_apart():

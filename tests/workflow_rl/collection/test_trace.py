@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from array import array
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +21,7 @@ from click.testing import CliRunner
 from tests.faulty_env import FaultyEnv
 from tests.tiny_envs import CountingEnv, SleepyEnv
 from tests.tiny_runs import recorded_updates, same_weights
+from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl.agents.ppo.agent import PPOConfig
 from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.collection.async_collector import AsyncCollector
@@ -102,13 +104,9 @@ def test_a_trace_without_a_file_keeps_nothing():
 
 
 def test_an_exception_leaves_a_whole_file(tmp_path):
-    def interrupted() -> None:
-        with Trace(tmp_path / "trace.json") as trace:
-            trace.extend("worker-0", [at(1, Activity.STEPPING), at(2, Activity.SENDING)])
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
+    with suppress(KeyboardInterrupt), Trace(tmp_path / "trace.json") as trace:
+        trace.extend("worker-0", [at(1, Activity.STEPPING), at(2, Activity.SENDING)])
+        raise KeyboardInterrupt
     assert len(rows_of(tmp_path / "trace.json")["worker-0"]) == 1
 
 
@@ -194,13 +192,13 @@ def test_the_main_process_acts_at_every_barrier(specs, policy, tmp_path):
 
 @pytest.mark.usefixtures("last_marks_arrive")
 @pytest.mark.parametrize("fault", ["exception", "killed"])
-def test_a_crash_loses_only_what_was_not_sent(fault, specs, policy, tmp_path, same_trajectories):
+def test_a_crash_loses_only_what_was_not_sent(fault, specs, policy, tmp_path):
     make_env = partial(FaultyEnv, CountingEnv, fault, "step", 20, [tmp_path / "ticket"])
     trace = Trace(tmp_path / "trace.json")
     with trace, LocalPool(partial(SerialEnvs, make_env), 2, trace=trace) as pool:
         rollout = AsyncCollector(pool).collect(policy, specs)
     with LocalPool(partial(SerialEnvs, CountingEnv), 2) as pool:
-        same_trajectories(
+        assert_same_trajectories(
             rollout.trajectories, AsyncCollector(pool).collect(policy, specs).trajectories
         )
     rows = rows_of(tmp_path / "trace.json")

@@ -180,8 +180,6 @@ def test_a_plain_space_flattens_alike(space, value):
 
 
 class Asking(Harmless):
-    """It has as many actions as an environment variable says."""
-
     def __init__(self) -> None:
         self.action_space = spaces.Discrete(int(os.environ["FOR_THE_SIMULATOR"]))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from tests.tiny_envs import RaisingEnv
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.messages import Command, Failure
@@ -42,16 +44,18 @@ def test_where_a_library_raised_the_user_s_line_that_called_it_is_named():
     assert "decoder.py" in failure.traceback
 
 
-def test_an_exception_of_several_lines_without_a_traceback_is_one_line():
+@pytest.mark.parametrize(
+    ("cause", "field", "told"),
+    [
+        (ValueError("one\ntwo"), "summary", "ValueError: one"),
+        (ObservationError("obs is too large"), "final", "in episode 7 obs is too large"),
+    ],
+    ids=["of several lines, without a traceback", "an observation outside its space"],
+)
+def test_what_an_episodes_error_says(cause, field, told):
     error = EpisodeError(SPEC)
-    error.__cause__ = ValueError("one\ntwo")
-    assert failure_of(Command.PLAY, error).summary == "ValueError: one"
-
-
-def test_an_observation_outside_its_space_is_final():
-    error = EpisodeError(SPEC)
-    error.__cause__ = ObservationError("obs is too large")
-    assert failure_of(Command.PLAY, error).final == "in episode 7 obs is too large"
+    error.__cause__ = cause
+    assert getattr(failure_of(Command.PLAY, error), field) == told
 
 
 def test_an_overlong_exception_is_cut():

@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 
 from tests.lying_envs import Liar
-from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
+from tests.tiny_policies import actor_for
 from workflow_rl.environments.agent_player import Agent
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.errors import ObservationError
@@ -20,10 +20,7 @@ TABLE = spaces.Box(0, 1, (5, 4), np.float32)
 
 def agent(space: spaces.Space[Any]) -> Agent:
     environment = GymnasiumEnvironment("mine", {}, lambda: Liar(space, space.sample()))
-    size = environment.spaces().obs_dim
-    weights = np.zeros((size, 2), np.float32)
-    parameters = PolicyParameters((weights,), (np.zeros(2, np.float32),), "tanh")
-    found = agent_of(NumpyPolicy(parameters), environment)
+    found = agent_of(actor_for(environment.spaces()), environment)
     assert isinstance(found, Agent)
     return found
 
@@ -33,17 +30,15 @@ def agent(space: spaces.Space[Any]) -> Agent:
 )
 def test_an_observation_of_another_shape_is_refused(turned):
     one, named = agent(TABLE), agent(spaces.Dict({"table": TABLE}))
-    words = r"has shape .*, not \(5, 4\)"
-    with pytest.raises(ObservationError, match=words):
-        one.act(turned)
-    with pytest.raises(ObservationError, match=words):
-        named.act({"table": turned})
-    with pytest.raises(ValueError, match=words):
-        one.predict(turned)
-    with pytest.raises(ObservationError, match=words):
-        one.predict(np.stack([turned, turned]))
-    with pytest.raises(ObservationError, match=words):
-        one.predict(np.zeros((3, 4, 5)))
+    for act, obs, error in (
+        (one.act, turned, ObservationError),
+        (named.act, {"table": turned}, ObservationError),
+        (one.predict, turned, ValueError),
+        (one.predict, np.stack([turned, turned]), ObservationError),
+        (one.predict, np.zeros((3, 4, 5)), ObservationError),
+    ):
+        with pytest.raises(error, match=r"has shape .*, not \(5, 4\)"):
+            act(obs)
 
 
 def test_one_or_several_of_the_spaces_shape_are_taken():

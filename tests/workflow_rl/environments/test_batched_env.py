@@ -1,21 +1,24 @@
-"""A simulator of one's own: what it is asked, what it may answer, and that it is trained on."""
+"""Simulators of one's own, which step many environments or teams: what they may answer."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from gymnasium import spaces
 
 from examples.own_simulator import Corridors
 from tests.altered import altered
+from tests.tiny_policies import actor_for
+from tests.tiny_runs import same_weights
+from tests.tiny_teams import ShiftEnv, Shifts, StatedShift
 from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl import TrainConfig, evaluate, load_agent, train
-from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.collection.player import play_episodes
-from workflow_rl.environments import BatchedEnv
+from workflow_rl.commands.check_env import check_env
+from workflow_rl.environments import BatchedEnv, TeamStep
 from workflow_rl.environments.batched_env import BatchedEnvs, OneOfBatch
 from workflow_rl.environments.env_batch import EpisodeError, SerialEnvs
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec
@@ -26,6 +29,7 @@ from workflow_rl.errors import ConfigError, ObservationError
 
 NAME = "examples.own_simulator:Corridors"
 SPEC = EpisodeSpec(7, "", 2**32 - 1, 3)
+ENDS = ("terminated", "truncated")
 
 
 class Dial(BatchedEnv):
@@ -59,36 +63,23 @@ SPACES = [
 ]
 
 
-def policy_for(environment: GymnasiumEnvironment) -> NumpyPolicy:
-    spaces = environment.spaces()
-    n_outputs, has_log_std = spaces.distribution.n_outputs, spaces.distribution.has_log_std
-    weights = np.linspace(-1, 1, spaces.obs_dim * n_outputs, dtype=np.float32)
-    parameters = PolicyParameters(
-        (weights.reshape(spaces.obs_dim, n_outputs),),
-        (np.zeros(n_outputs, np.float32),),
-        "tanh",
-        log_std=np.zeros(n_outputs, np.float32) if has_log_std else None,
-        distribution=spaces.distribution,
-        masked=spaces.masked,
-    )
-    return NumpyPolicy(parameters)
-
-
-def episodes_of(envs: Any, policy: NumpyPolicy, number: int = 6) -> list[Any]:
-    specs = [episode_spec(1, i) for i in range(number)]
-    played = (t for block in play_episodes(envs, policy, specs) for t in block)
+def episodes_of(envs: Any, actor: Any) -> list[Any]:
+    specs = [episode_spec(1, i) for i in range(6)]
+    played = (t for block in play_episodes(envs, actor, specs) for t in block)
     return sorted(played, key=lambda trajectory: trajectory.episode)
+
+
+def played(environment: GymnasiumEnvironment, n_envs: int) -> list[Any]:
+    return episodes_of(environment.make_envs(n_envs), actor_for(environment.spaces()))
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_a_batch_plays_what_single_environments_play(space):
-    def make(n_envs: int) -> Dial:
-        return Dial(n_envs, space)
-
-    policy = policy_for(GymnasiumEnvironment("dial", {"space": space}, Dial))
-    expected = episodes_of(SerialEnvs(lambda: FlatEnv(OneOfBatch(make(3))), 1), policy)
+    dials = GymnasiumEnvironment("dial", {"space": space}, Dial)
+    alone = SerialEnvs(lambda: FlatEnv(OneOfBatch(Dial(3, space))), 1)
+    expected = episodes_of(alone, actor_for(dials.spaces()))
     for n_envs in (1, 4):
-        assert_same_trajectories(episodes_of(BatchedEnvs(make(n_envs), n_envs), policy), expected)
+        assert_same_trajectories(played(dials, n_envs), expected)
     assert all(one.obs.dtype == np.float32 and one.truncated for one in expected)
 
 
@@ -111,11 +102,9 @@ class MaskedDial(Dial):
 def test_masks_follow_the_observations():
     environment = GymnasiumEnvironment("dial", {}, MaskedDial)
     assert environment.spaces().masked
-    policy = policy_for(environment)
-    expected = episodes_of(
-        SerialEnvs(lambda: FlatEnv(OneOfBatch(MaskedDial(3)), masks=True), 1), policy
-    )
-    assert_same_trajectories(episodes_of(environment.make_envs(4), policy), expected)
+    alone = SerialEnvs(lambda: FlatEnv(OneOfBatch(MaskedDial(3)), masks=True), 1)
+    expected = episodes_of(alone, actor_for(environment.spaces()))
+    assert_same_trajectories(played(environment, 4), expected)
     for one in expected:
         assert one.obs[:, 2:].tolist() == [[1, 1, 1], [0, 1, 1]] * 2 + [[1, 1, 1]]
         assert one.last_obs[2:].tolist() == [1, 1, 1]
@@ -139,33 +128,38 @@ def test_a_mask_that_breaks_the_contract_ends_the_run(masks, words):
     assert all(word in str(error.value.__cause__) for word in words)
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        ({"obs": np.zeros((1, 3))}, ["(1, 3)", "(1, 2)"]),
-        ({"obs": np.zeros((1, 2), np.float32)}, ["float32", "float64"]),
-        ({"reward": np.zeros((1, 1))}, ["reward", "(1, 1)", "(1,)"]),
-        ({"terminated": np.zeros(1)}, ["terminated", "float64", "bool"]),
-        ({"truncated": False}, ["truncated", "()", "(1,)"]),
-    ],
-)
-def test_an_answer_that_breaks_the_contract_ends_the_run(answer, words):
-    names = ("obs", "reward", "terminated", "truncated")
+WRONG = [
+    (Dial, {"obs": np.zeros((1, 3))}, ["(1, 3)", "(1, 2)"]),
+    (Dial, {"obs": np.zeros((1, 2), np.float32)}, ["float32", "float64"]),
+    (Dial, {"reward": np.zeros((1, 1))}, ["reward", "(1, 1)", "(1,)"]),
+    (Dial, {"terminated": np.zeros(1)}, ["terminated", "float64", "bool"]),
+    (Dial, {"truncated": False}, ["truncated", "()", "(1,)"]),
+    (Shifts, {"obs": np.zeros((1, 4), np.float32)}, ["observations", "(1, 4)", "(1, 5)"]),
+    (Shifts, {"status": np.full((1, 2), 0.5)}, ["status holds", "0.5"]),
+    (Shifts, {"status": np.full((1, 2), 4)}, ["status holds", "4"]),
+    (Shifts, {"status": np.full((1, 3), 1)}, ["status", "(1, 3)", "(1, 2)"]),
+    (Shifts, {"reward": np.zeros(1)}, ["reward", "(1,)", "(1, 2)"]),
+    (Shifts, {"truncated": np.zeros(1)}, ["truncated", "float64", "bool"]),
+]
 
+
+@pytest.mark.parametrize(("kind", "answer", "words"), WRONG, ids=str)
+def test_an_answer_that_breaks_the_contract_ends_the_run(kind, answer, words):
     def wrong(envs: Any, right: Any) -> Any:
+        names = TeamStep._fields if kind is Shifts else ("obs", "reward", *ENDS)
         return tuple({**dict(zip(names, right, strict=True)), **answer}.values())
 
-    kind = altered(Dial, wrong)
-    envs = BatchedEnvs(kind(1, SPACES[0]), 1)
+    args = {} if kind is Shifts else {"space": SPACES[0]}
+    environment = GymnasiumEnvironment("wrong", args, altered(kind, wrong))
+    envs = environment.make_envs(1)
     envs.reset([0], [SPEC])
     with pytest.raises(EpisodeError) as error:
-        envs.step([0], np.zeros(1, np.int64))
+        envs.step([0], np.zeros((1, 2) if kind is Shifts else 1, np.int64))
     assert isinstance(error.value.__cause__, ObservationError)
     assert error.value.spec == SPEC
+    assert all(word in str(error.value.__cause__) for word in words)
     with pytest.raises(ConfigError, match="wrong answer"):
-        GymnasiumEnvironment("wrong", {"space": SPACES[0]}, kind).check()
-    for word in words:
-        assert word in str(error.value.__cause__)
+        environment.check()
 
 
 def test_a_mask_of_actions_with_real_numbers_is_refused():
@@ -224,14 +218,6 @@ def test_a_class_that_only_a_file_names_is_not_imported():
         named.make_envs(2).reset([0], [SPEC])
 
 
-def weights(run: Path) -> bytes:
-    agent = load_agent(run, env=Corridors)
-    policy = agent.policy
-    assert isinstance(policy, NumpyPolicy)
-    assert agent.act(np.zeros(2)) in (0, 1)
-    return b"".join(array.tobytes() for array in policy.parameters.weights)
-
-
 def test_both_trainers_learn_the_same_with_any_number_of_workers(tmp_path):
     settings: Any = {"n_envs": 8, "total_steps": 600, "steps_per_update": 300}
     settings |= {"env": NAME, "env_args": {"length": 6}}
@@ -243,7 +229,8 @@ def test_both_trainers_learn_the_same_with_any_number_of_workers(tmp_path):
     ):
         config = TrainConfig(mode, n_workers=n_workers, **settings)
         runs.append(train(config, tmp_path / f"{mode}-{n_workers}", env=by_class))
-    assert weights(runs[0]) == weights(runs[1]) == weights(runs[2])
+        assert same_weights(runs[0], runs[-1])
+    assert load_agent(runs[0], env=Corridors).act(np.zeros(2)) in (0, 1)
     assert len(evaluate(runs[2], 5, n_workers=1).returns) == 5
 
 
@@ -251,3 +238,95 @@ def test_the_synchronous_trainer_has_one_worker_a_core():
     config = TrainConfig("sync", n_envs=64, env=NAME)
     assert config.n_workers < 64 or config.envs_per_worker == 1
     assert TrainConfig("sync", n_envs=4, env="CartPole-v1").n_workers == 4
+
+
+class StatedShifts(Shifts):
+    state_space = spaces.Box(0, 8, (1,), np.int64)
+
+    def states(self, indices: Any) -> Any:
+        return (self.length - self._steps[indices])[:, None]
+
+
+@pytest.mark.parametrize(
+    ("single", "batched"),
+    [(ShiftEnv, Shifts), (StatedShift, StatedShifts)],
+    ids=["plain", "stated"],
+)
+def test_rows_are_those_of_single_environments(single, batched):
+    alone, together = (GymnasiumEnvironment("team", {}, make) for make in (single, batched))
+    assert together.spaces() == alone.spaces()
+    assert together.steps_together
+    expected = played(alone, 1)
+    for n_envs in (1, 4):
+        assert_same_trajectories(played(together, n_envs), expected)
+    assert all(one.truncated for one in expected)
+    layout = alone.spaces().team
+    if single is StatedShift:
+        for one in expected:
+            assert layout.state(one.obs).ravel().tolist() == [8, 7, 6, 5, 4, 3, 2, 1]
+            assert layout.state(one.last_obs[None]).tolist() == [[0]]
+
+
+class SharedBits(Shifts):
+    """Shows bits, and pays the sum of the rewards to both."""
+
+    shared_reward = True
+
+    def __init__(self, n_envs: int) -> None:
+        super().__init__(n_envs)
+        self.observation_spaces = {
+            name: spaces.Box(0, 1, space.shape, np.int8)
+            for name, space in self.observation_spaces.items()
+        }
+
+    def step(self, indices: Any, actions: Any) -> Any:
+        answer = super().step(indices, actions)
+        return answer._replace(reward=answer.reward.sum(axis=1))
+
+
+def test_bits_and_a_shared_reward_make_small_rows():
+    bits, plain = (GymnasiumEnvironment("team", {}, make) for make in (SharedBits, Shifts))
+    for ours, theirs in zip(played(bits, 2), played(plain, 2), strict=True):
+        assert ours.obs.dtype == np.uint8
+        assert ours.obs[:, :7].tolist() == theirs.obs[:, :7].tolist()
+        assert ours.obs[:, 7:].tolist() == theirs.obs[:, 9:].tolist()
+        assert ours.reward.tolist() == theirs.reward.tolist()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"action_spaces": {"early": spaces.Discrete(2)}}, r"\['early', 'late'\] by observations"),
+        (
+            {"observation_spaces": {n: spaces.Box(0, 1, (1, 2)) for n in ("early", "late")}},
+            r"\(D,\) of one dtype",
+        ),
+        (
+            {"action_spaces": {n: spaces.Discrete(2, start=1) for n in ("early", "late")}},
+            "begin with 0",
+        ),
+        ({"action_spaces": {n: spaces.Box(0, 1) for n in ("early", "late")}}, "Discrete is"),
+    ],
+)
+def test_spaces_that_the_contract_does_not_allow_are_refused(changes, words):
+    class Odd(Shifts):
+        def __init__(self, n_envs: int) -> None:
+            super().__init__(n_envs)
+            vars(self).update(changes)
+
+    with pytest.raises(ConfigError, match=words):
+        GymnasiumEnvironment("odd", {}, Odd).spaces()
+
+
+Leaking = altered(
+    Shifts, lambda envs, answer: answer._replace(reward=answer.reward + envs._shown.sum())
+)
+"""Its rewards depend on the environments beside."""
+
+
+def test_check_env_plays_one_team_among_others():
+    sound = CliRunner().invoke(check_env, ["tests.tiny_teams:Shifts", "--steps", "50"])
+    assert sound.exit_code == 0, sound.output
+    leaking = CliRunner().invoke(check_env, [f"{__name__}:Leaking", "--steps", "50"])
+    assert leaking.exit_code == 1
+    assert "seeds         fail" in leaking.output

@@ -84,11 +84,6 @@ def test_a_function_in_a_module_where_the_command_is_called(tmp_path, monkeypatc
     assert environment.spaces().obs_dim == 2
 
 
-def test_a_function_itself_of_which_the_id_is_only_a_name():
-    environment = GymnasiumEnvironment("anything at all", {"longest": 4}, PuzzleEnv)
-    assert environment.spaces()[:4] == (10, MultiCategorical([3, 2]), None, False)
-
-
 @pytest.mark.parametrize(
     ("env_id", "args", "parts"),
     [
@@ -120,13 +115,6 @@ def test_one_line_for_an_environment_that_cannot_be_used(ask, env_id, args, part
     assert "\n" not in message
     for part in parts:
         assert part in message
-
-
-def test_an_environment_that_can_be_made_but_not_reset():
-    environment = GymnasiumEnvironment("tests.any_envs:FailingResetEnv")
-    assert environment.spaces().obs_dim == 2
-    with pytest.raises(ConfigError, match="cannot be played: OSError: the map"):
-        environment.check()
 
 
 @pytest.mark.parametrize(
@@ -165,12 +153,6 @@ def test_a_time_limit_of_gymnasiums_truncates():
     assert ends == [(False, False), (False, False), (False, True)]
 
 
-def test_observations_of_every_step_that_is_tried_have_to_be_of_the_space():
-    environment = GymnasiumEnvironment("tests.lying_envs:LaterLyingEnv")
-    with pytest.raises(ConfigError, match=r"wrong answer.* of step 3 holds 300"):
-        environment.check()
-
-
 def test_an_id_that_only_the_callers_script_registered_reaches_the_workers():
     gymnasium.register("OnlyHere-v0", lambda: gymnasium.make("CartPole-v1").unwrapped)
     try:
@@ -194,8 +176,6 @@ def test_entities_of_another_kind_are_no_declaration(things):
 
 
 class Answering(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Has an attribute that no class declares."""
-
     def __getattr__(self, name: str) -> Any:
         if name == "lamps":
             return 3

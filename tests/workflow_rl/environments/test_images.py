@@ -33,7 +33,6 @@ def byte(*shape: int) -> spaces.Box:
 )
 def test_an_image_is_found(space, image):
     layout = images_of(space)
-    assert layout is not None
     assert layout.images == (image,)
 
 
@@ -58,7 +57,6 @@ def test_several_images_beside_numbers():
             }
         )
     )
-    assert layout is not None
     assert layout.images == (Image(4, 8, 8, 3, False, 255.0), Image(196, 9, 8, 1, True, 255.0))
     assert layout.numbers.tolist() == [0, 1, 2, 3, 268, 269]
     assert str(layout) == "8 x 8 x 3 channels; 1 channel x 9 x 8"

@@ -13,10 +13,10 @@ import pytest
 from gymnasium import spaces
 
 from tests.altered import altered
-from tests.any_envs import PictureEnv, TargetEnv
-from tests.lying_envs import Liar
+from tests.any_envs import FailingResetEnv, PictureEnv, TargetEnv
+from tests.lying_envs import LaterLyingEnv, Liar
+from tests.tiny_policies import actor_for
 from tests.tiny_teams import Doors, Kinds, ShiftEnv, Shifts
-from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import EpisodeError, SerialEnvs
 from workflow_rl.environments.episode import episode_spec
@@ -125,12 +125,6 @@ class Turned(PictureEnv):
         self.observation_space = spaces.Box(0, 255, (channels, height, width), np.uint8)
 
 
-class Unfit(Doors):
-    def __init__(self) -> None:
-        super().__init__()
-        self.entities["chief"]["features"] = [[9]]
-
-
 class Undescribed(Doors):
     def __init__(self) -> None:
         super().__init__()
@@ -179,7 +173,8 @@ GHOST = "'ghost' is not in `possible_agents`"
             "early terminated or were truncated, and are still in `agents`",
         ),
         (lambda: Liar(spaces.Box(-np.inf, np.inf, (1,)), np.array([1e300])), "wrong answer"),
-        (Unfit, "chief: entities: features holds 9, which is not from -1 to 8"),
+        (LaterLyingEnv, r"wrong answer.* of step 3 holds 300"),
+        (FailingResetEnv, "cannot be played: OSError: the map"),
         (Undescribed, "tables for north, chief, and its agents are north, south, chief"),
     ],
 )
@@ -194,8 +189,6 @@ def test_a_sound_team_is_not_refused():
 
 
 class Renamed(ShiftEnv):
-    """The agents have other names."""
-
     def __init__(self, names: list[Any]) -> None:
         super().__init__()
         self.possible_agents = names  # type: ignore[misc]
@@ -262,10 +255,7 @@ def test_masks_of_a_method_and_in_info_are_read(tell, source):
     assert environment.spaces().masked
     assert environment.facts.masks_from == source
     assert environment.check() is None
-    policy = PolicyParameters(
-        (np.zeros((1, 3), np.float32),), (np.zeros(3, np.float32),), "tanh", masked=True
-    )
-    actor, envs = NumpyPolicy(policy), environment.make_envs(1)
+    actor, envs = actor_for(environment.spaces()), environment.make_envs(1)
     TwoOfThree.played.clear()
     list(play_episodes(envs, actor, [episode_spec(0, number) for number in range(5)]))
     assert TwoOfThree.played == {0, 2}
@@ -283,8 +273,6 @@ NAMED = spaces.Dict(choice=spaces.MultiDiscrete([3]), by=FLOATS)
 
 
 class OfFloats(TwoOfThree):
-    """Its actions hold real numbers."""
-
     def __init__(self, tell: str, action: Any) -> None:
         super().__init__(tell)
         self.action_space = action
@@ -305,6 +293,11 @@ class OfFloats(TwoOfThree):
         return {"more": obs, "action_mask": self._mask()} if self.tell == "obs" else obs
 
 
+def test_what_looks_like_a_mask_is_refused_if_there_are_choices():
+    refused(lambda: OfFloats("valid_actions", PARTLY), "take no action mask", "--no-action-mask")
+    assert checked(lambda: OfFloats("valid_actions", FLOATS)) is None
+
+
 @pytest.mark.parametrize("action", [FLOATS, PARTLY, NAMED], ids=str)
 @pytest.mark.parametrize("tell", [*METHODS, "action_mask", "action_masks", "step", "obs"])
 def test_a_mask_of_actions_with_real_numbers_is_refused(tell, action):
@@ -315,11 +308,6 @@ def test_a_mask_of_actions_with_real_numbers_is_refused(tell, action):
         env = FlatEnv(OfFloats(tell, action), masks=True)
         with pytest.raises(ObservationError, match="take no action mask"):
             env.reset(seed=0) and env.step(np.zeros((env.action_space is FLOATS and 2) or 3))
-
-
-def test_what_looks_like_a_mask_of_the_choices_among_real_numbers_is_refused():
-    refused(lambda: OfFloats("valid_actions", PARTLY), "take no action mask", "--no-action-mask")
-    assert checked(lambda: OfFloats("valid_actions", FLOATS)) is None
 
 
 class MaskedKinds(Kinds):
@@ -452,8 +440,6 @@ class FarTeam(ShiftEnv):
 
 
 class FarShifts(Shifts):
-    """The same, many at once."""
-
     def __init__(self, n_envs: int, at: float) -> None:
         super().__init__(n_envs)
         self.at = at
@@ -477,8 +463,6 @@ def test_a_team_whose_observations_float32_cannot_tell_apart_is_refused():
 
 
 class GreedyEnv(TargetEnv):
-    """Changes the action that it is given."""
-
     def step(self, action: Any) -> Any:
         answer = super().step(action)
         action *= 0
@@ -490,8 +474,6 @@ def test_an_environment_may_change_its_action():
 
 
 class ForgetfulShifts(Shifts):
-    """Changes the indices that it is given."""
-
     def reset(self, indices: Any, seeds: Any) -> Any:
         answer = super().reset(indices, seeds)
         indices *= 0

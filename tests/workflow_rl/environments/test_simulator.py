@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_np
 
-from tests.patience import eventually
-from tests.processes import descendants
+from tests.cli import output_of
+from tests.processes import descendants, survivors
+from tests.tiny_policies import actor_for
 from tests.tiny_runs import same_weights
 from workflow_rl import TrainConfig, environments, errors, evaluate, record, train
 from workflow_rl.collection import try_in_worker
@@ -70,37 +70,10 @@ def without_objects(environment: GymnasiumEnvironment) -> Any:
     return facts._replace(spaces=facts.spaces._replace(entities=None, images=None)), kinds
 
 
-def shown(environment: GymnasiumEnvironment, policy_seed: int = 0, n_envs: int = 3) -> Any:
-    """What random actions lead to in six episodes."""
-    spaces = environment.facts.spaces
-
-    class Random:
-        policy_version = 0
-
-        def __init__(self) -> None:
-            self._draws = [np.random.default_rng(0)] * n_envs
-
-        def reset(self, seed: int, env: int, **others: Any) -> None:
-            self._draws[env] = np.random.default_rng(seed)
-
-        def act(self, obs: Any, envs: Any) -> Any:
-            n = spaces.distribution.n_outputs
-            if spaces.bounds is not None:
-                drawn = np.array([self._draws[env].uniform(-1, 1, n) for env in envs])
-                actions = drawn.astype(np.float32)
-            else:
-                masks = obs[:, -n:] if spaces.masked else np.ones((len(obs), n))
-                actions = np.array(
-                    [
-                        self._draws[env].choice(np.flatnonzero(mask))
-                        for env, mask in zip(envs, masks, strict=True)
-                    ]
-                )
-            return actions, np.zeros(len(obs), np.float32)
-
-    envs = environment.make_envs(n_envs)
-    specs = [episode_spec(policy_seed, number) for number in range(6)]
-    played = [one for some in play_episodes(envs, Random(), specs) for one in some]
+def shown(environment: GymnasiumEnvironment, n_envs: int = 3) -> Any:
+    envs, actor = environment.make_envs(n_envs), actor_for(environment.facts.spaces)
+    specs = [episode_spec(0, number) for number in range(6)]
+    played = [one for some in play_episodes(envs, actor, specs) for one in some]
     envs.close()
     columns = ("obs", "action", "reward", "last_obs", "terminated", "truncated")
     return [
@@ -250,14 +223,10 @@ def test_each_env_gets_a_random_state_of_its_own_there():
 
 def test_a_run_knows_its_interpreter(tmp_path):
     train(TrainConfig("async", n_workers=1, **SMALL), tmp_path / "whole")
-    link = tmp_path / "python"
-    link.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    link.chmod(0o755)
+    link = script(tmp_path / "python", f'exec {sys.executable} "$@"')
     half = SMALL | {"total_steps": 120, "env_python": str(link)}
     run = train(TrainConfig("async", n_workers=1, **half), tmp_path / "half")
-    call = ["train-async", "--resume", str(run), "--total-steps", "240", "--quiet"]
-    result = CliRunner().invoke(main, call)
-    assert result.exit_code == 0, result.output
+    output_of("train-async", "--resume", run, "--total-steps", 240, "--quiet")
     assert same_weights(run, tmp_path / "whole")
     scored = evaluate(tmp_path / "whole", 5, n_workers=1).returns
     assert evaluate(run, 5, n_workers=1).returns == scored
@@ -269,9 +238,8 @@ def test_a_run_knows_its_interpreter(tmp_path):
     record(tmp_path / "whole", tmp_path / "here.npz", 3, n_workers=1)
     with np.load(tmp_path / "there.npz") as there, np.load(tmp_path / "here.npz") as here:
         assert all(np.array_equal(there[name], here[name]) for name in ("obs", "action", "reward"))
-    call = [*call[:3], "--total-steps", "360", "--quiet", "--env-python", moved]
-    result = CliRunner().invoke(main, call)
-    assert result.exit_code == 0, result.output
+    resume = ("train-async", "--resume", run, "--quiet", "--env-python", moved)
+    output_of(*resume, "--total-steps", 360)
     assert len(evaluate(run, 5, n_workers=1).returns) == 5
 
 
@@ -297,7 +265,7 @@ def test_faults_there_are_a_workers_own(fault, tmp_path, caplog):
             pool.receive(0)
         told = str(error.value) + str(error.value.__cause__)
         assert re.search(said[fault], told.replace("\n", " ")), told
-    eventually(lambda: not any(map(_lives, there)), 30)
+    assert not survivors(there, 30)
 
 
 def test_what_an_environment_leaves_behind_hides_no_end():
@@ -307,13 +275,6 @@ def test_what_an_environment_leaves_behind_hides_no_end():
         pool.send(0, *STEP)
         with pytest.raises(Exception, match=r"worker-0 ended during 'step' .exit code: 7"):
             pool.receive(0)
-
-
-def _lives(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:  # It ended between the two questions.
-        return False
 
 
 def test_a_run_goes_on_with_the_same_weights(tmp_path):
@@ -364,14 +325,19 @@ def test_functions_and_guests_play_here():
     with pytest.raises(ConfigError, match="plays in this interpreter"):
         TrainConfig("async", env_python=sys.executable)
     for agent in ("champion", "decoys"):
-        asked = ["evaluate", agent, "--episodes", "1", "--env-python", sys.executable]
-        shown = CliRunner().invoke(main, asked)
-        assert shown.exit_code == 2
-        assert "plays in this interpreter" in shown.output
+        asked = ("evaluate", agent, "--episodes", 1, "--env-python", sys.executable)
+        assert "plays in this interpreter" in output_of(*asked, code=2)
+
+
+def script(path: Path, command: str) -> Path:
+    """Write a program that runs a command of the shell."""
+    path.write_text(f"#!/bin/sh\n{command}\n")
+    path.chmod(0o755)
+    return path
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("command", "said"),
     [
         (None, "is no Python interpreter"),
         ("echo I am no Python", "is no Python interpreter: it does not answer as one"),
@@ -385,30 +351,23 @@ def test_functions_and_guests_play_here():
         ),
     ],
 )
-def test_a_bad_interpreter_is_one_line(script, said, tmp_path):
+def test_a_bad_interpreter_is_one_line(command, said, tmp_path):
     python = tmp_path / "python"
-    if script is not None:
-        python.write_text(f"#!/bin/sh\n{script}\n")
-        python.chmod(0o755)
-    named = ["--env-python", str(python)]
-    for call in (["train-async", "--env", ENV, *named], ["check-env", ENV, *named]):
-        result = CliRunner().invoke(main, call)
-        assert result.exit_code == 2, result.output
-        error = result.output.replace("\n", " ")
+    if command is not None:
+        script(python, command)
+    for call in (["train-async", "--env", ENV], ["check-env", ENV]):
+        error = output_of(*call, "--env-python", python, code=2).replace("\n", " ")
         assert "--env-python" in error
-        assert re.search(said, error), result.output
-    assert CliRunner().invoke(main, ["doctor", *named]).exit_code in (1, 2)
+        assert re.search(said, error), error
+    assert CliRunner().invoke(main, ["doctor", "--env-python", str(python)]).exit_code in (1, 2)
 
 
 def test_a_function_is_recorded_with_an_environment_elsewhere(tmp_path):
-    words = ["record", f"{__name__}:first", str(tmp_path / "x.npz")]
-    words += ["--env", "tests.any_envs:TalkingPuzzleEnv", "--episodes", "2", "--n-workers", "1"]
+    words = ["record", f"{__name__}:first", tmp_path / "x.npz"]
+    words += ["--env", "tests.any_envs:TalkingPuzzleEnv", "--episodes", 2, "--n-workers", 1]
     words += ["--quiet", "--env-python", sys.executable]
-    refused = CliRunner().invoke(main, words)
-    assert refused.exit_code == 2
-    assert "--ignore-unknown leaves" in refused.output.replace("\n", " ")
-    result = CliRunner().invoke(main, [*words, "--ignore-unknown"])
-    assert result.exit_code == 0, result.output
+    assert "--ignore-unknown leaves" in output_of(*words, code=2).replace("\n", " ")
+    output_of(*words, "--ignore-unknown")
     with np.load(tmp_path / "x.npz") as arrays:
         assert len(arrays["length"]) == 2
 
@@ -418,39 +377,30 @@ def first(obs: Any) -> list[int]:
 
 
 def test_doctor_and_check_env_say_what_an_interpreter_has():
-    result = CliRunner().invoke(main, ["doctor", "--env-python", sys.executable])
-    assert result.exit_code == 0
-    assert f"numpy {np.__version__}" in result.output.replace("\n", " ").replace("  ", "")
+    said = output_of("doctor", "--env-python", sys.executable)
+    assert f"numpy {np.__version__}" in said.replace("\n", " ").replace("  ", "")
     for env in (ENV, "tests.env_of_any_python:MaskedWalk"):
-        call = ["check-env", env, "--env-python", sys.executable, "--seconds", "0.2"]
-        result = CliRunner().invoke(main, call)
-        assert result.exit_code == 0, result.output
-        assert f"env-python    ok: Python {sys.version.split()[0]}" in result.output
-        assert "gymnasium     warns" not in result.output
+        said = output_of("check-env", env, "--env-python", sys.executable, "--seconds", 0.2)
+        assert f"env-python    ok: Python {sys.version.split()[0]}" in said
+        assert "gymnasium     warns" not in said
 
 
 def test_a_file_starts_no_interpreter(tmp_path):
-    """Only the user names what runs."""
     config = TrainConfig("async", n_workers=1, **(SMALL | {"env": "CartPole-v1"}))
     run = train(config, tmp_path / "run")
     checkpoint = read_values(run / "checkpoint.safetensors")
     mark = tmp_path / "ran"
-    evil = tmp_path / "evil"
-    evil.write_text(f"#!/bin/sh\ntouch {mark}\n")
-    evil.chmod(0o755)
-    checkpoint["config"]["env_python"] = str(evil)
+    checkpoint["config"]["env_python"] = str(script(tmp_path / "evil", f"touch {mark}"))
     write_values(run / "checkpoint.safetensors", checkpoint)
     write_values(run / "best.safetensors", checkpoint)
+    resume = ("train-async", "--resume", run)
     for call in (
-        ["evaluate", str(run / "checkpoint.safetensors")],
-        ["record", str(run), str(tmp_path / "x.npz")],
-        ["train-async", "--resume", str(run)],
+        ("evaluate", run / "checkpoint.safetensors"),
+        ("record", run, tmp_path / "x.npz"),
+        resume,
     ):
-        result = CliRunner().invoke(main, call)
-        assert result.exit_code == 2
-        assert "only the file names the interpreter" in result.output.replace("\n", " ")
+        said = output_of(*call, code=2)
+        assert "only the file names the interpreter" in said.replace("\n", " ")
     assert not mark.exists()
-    call = ["train-async", "--resume", str(run), "--total-steps", "480", "--quiet"]
-    result = CliRunner().invoke(main, [*call, "--env-python", sys.executable])
-    assert result.exit_code == 0, result.output
+    output_of(*resume, "--total-steps", 480, "--quiet", "--env-python", sys.executable)
     assert not mark.exists()

@@ -19,6 +19,7 @@ from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.spaces import Spaces
+from workflow_rl.agents.team import TeamLayout
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import SerialEnvs
@@ -47,6 +48,12 @@ NO_CLIPPING = 1e9
 TRAJECTORIES = [
     example_trajectory(np.random.default_rng(n).normal(size=10).tolist(), seed=n) for n in range(4)
 ]
+
+
+def team_spaces(state_size: int = 0) -> Spaces:
+    """Spaces of a team of two, who see one number each and choose one of two actions."""
+    layout = TeamLayout(("a", "b"), (1, 1), (2, 2), state_size=state_size)
+    return Spaces(layout.obs_dim, Categorical(4), team=layout)
 
 
 def example_agent(config: PPOConfig = CONFIG, seed: int = 0, **changes: Any) -> PPOAgent:

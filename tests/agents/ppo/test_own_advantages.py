@@ -14,6 +14,7 @@ from tests.agents.ppo.small_agents import (
     TRAJECTORIES,
     example_agent,
     older_trajectory,
+    team_spaces,
     weights,
 )
 from workflow_rl.agents.policies.distributions import Categorical
@@ -21,7 +22,7 @@ from workflow_rl.agents.ppo.advantages import ValuedEpisodes, gae, gae_with_vtra
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.algorithm import PPO
 from workflow_rl.agents.spaces import Spaces
-from workflow_rl.agents.team import ABSENT, ACTS, BUSY, TeamLayout
+from workflow_rl.agents.team import ABSENT, ACTS, BUSY
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.errors import ConfigError
 
@@ -73,10 +74,8 @@ def acted_in_a_team(seed: int) -> Trajectory:
 
 @pytest.mark.parametrize("policy_of", ["", "a=one,b=two"])
 def test_an_own_estimator_serves_every_policy_of_a_team(policy_of):
-    layout = TeamLayout(("a", "b"), (1, 1), (2, 2))
-    spaces = Spaces(layout.obs_dim, Categorical(4), team=layout)
     settings = CONFIG.changed(policy_of=policy_of)
-    ours, own = (PPO().make(settings, spaces, 0, "cpu", 1) for _ in range(2))
+    ours, own = (PPO().make(settings, team_spaces(), 0, "cpu", 1) for _ in range(2))
     durations = set()
 
     def noting(episodes: ValuedEpisodes) -> Pair:

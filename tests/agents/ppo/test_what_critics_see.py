@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.agents.examples import acted_on, episode_of, ppo_agent
+from tests.agents.ppo.small_agents import team_spaces
 from workflow_rl.agents.algorithm import find
 from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import Categorical
@@ -18,7 +19,7 @@ from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.algorithm import PPO
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.spaces import Spaces
-from workflow_rl.agents.team import ACTS, TeamLayout
+from workflow_rl.agents.team import ACTS
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.errors import ConfigError
 
@@ -150,8 +151,7 @@ def guessed(reward_of: np.ndarray, seed: int) -> Trajectory:
 
 
 def test_only_a_central_critic_learns_what_the_state_says():
-    layout = TeamLayout(("a", "b"), (1, 1), (2, 2), state_size=1)
-    spaces = Spaces(layout.obs_dim, Categorical(4), team=layout)
+    spaces = team_spaces(state_size=1)
     losses = {}
     for critic in ("own", "central"):
         settings = PPOConfig(
@@ -177,8 +177,7 @@ def test_only_a_central_critic_learns_what_the_state_says():
 
 
 def test_losses_of_your_own_are_those_of_every_policy_of_a_team():
-    layout = TeamLayout(("a", "b"), (1, 1), (2, 2), state_size=1)
-    spaces = Spaces(layout.obs_dim, Categorical(4), team=layout)
+    spaces = team_spaces(state_size=1)
     agent: Any = PPO().make(PPOConfig(policy_of="a=one,b=two"), spaces, 0, "cpu", 1)
     agent.policy_loss = lambda ratio, advantage, clip_range: (ratio * 0).mean() + 7
     agent.value_loss = lambda value, return_: (value * 0).mean() + 5

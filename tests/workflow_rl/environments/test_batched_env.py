@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from gymnasium import spaces
 
 from examples.own_simulator import Corridors
@@ -17,7 +16,6 @@ from tests.tiny_teams import ShiftEnv, Shifts, StatedShift
 from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl import TrainConfig, evaluate, load_agent, train
 from workflow_rl.collection.player import play_episodes
-from workflow_rl.commands.check_env import check_env
 from workflow_rl.environments import BatchedEnv, TeamStep
 from workflow_rl.environments.batched_env import BatchedEnvs, OneOfBatch
 from workflow_rl.environments.env_batch import EpisodeError, SerialEnvs
@@ -190,14 +188,22 @@ def test_a_space_of_another_form_is_refused():
         GymnasiumEnvironment("picture", {"space": SPACES[0]}, picture).spaces()
 
 
-def test_episodes_that_depend_on_others_are_found():
-    def leaking(envs: Any, answer: Any) -> Any:
-        obs, reward, *ends = answer
-        return obs, reward + envs.place.sum(), *ends
+def leaking_corridors(envs: Any, answer: Any) -> Any:
+    obs, reward, *ends = answer
+    return obs, reward + envs.place.sum(), *ends
 
-    leaks = GymnasiumEnvironment("leaking", {}, altered(Corridors, leaking))
-    assert "the reward after step" in str(leaks.check())
-    assert GymnasiumEnvironment("corridors", {}, Corridors).check() is None
+
+def leaking_shifts(envs: Any, answer: TeamStep) -> TeamStep:
+    return answer._replace(reward=answer.reward + envs._shown.sum())
+
+
+@pytest.mark.parametrize(
+    ("kind", "leaking"), [(Corridors, leaking_corridors), (Shifts, leaking_shifts)]
+)
+def test_episodes_that_depend_on_others_are_found(kind, leaking):
+    assert GymnasiumEnvironment("sound", {}, kind).check() is None
+    leaks = GymnasiumEnvironment("leaking", {}, altered(kind, leaking))
+    assert "is another when it is played again" in str(leaks.check())
 
 
 def test_a_function_makes_single_environments():
@@ -316,17 +322,3 @@ def test_spaces_that_the_contract_does_not_allow_are_refused(changes, words):
 
     with pytest.raises(ConfigError, match=words):
         GymnasiumEnvironment("odd", {}, Odd).spaces()
-
-
-Leaking = altered(
-    Shifts, lambda envs, answer: answer._replace(reward=answer.reward + envs._shown.sum())
-)
-"""Its rewards depend on the environments beside."""
-
-
-def test_check_env_plays_one_team_among_others():
-    sound = CliRunner().invoke(check_env, ["tests.tiny_teams:Shifts", "--steps", "50"])
-    assert sound.exit_code == 0, sound.output
-    leaking = CliRunner().invoke(check_env, [f"{__name__}:Leaking", "--steps", "50"])
-    assert leaking.exit_code == 1
-    assert "seeds         fail" in leaking.output

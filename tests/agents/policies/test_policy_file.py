@@ -1,8 +1,10 @@
-"""A policy as a file of plain arrays."""
+"""A policy as a file of plain arrays, and damage on disk: none goes unnoticed."""
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +21,18 @@ from workflow_rl.agents.policies.further_distributions import (
     SquashedGaussian,
 )
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
-from workflow_rl.agents.policies.policy_file import load_policy, save_policy, unpacked
+from workflow_rl.agents.policies.policy_file import (
+    is_intact,
+    load_policy,
+    read_archive,
+    save_policy,
+    sealed,
+    unpacked,
+)
+
+
+def flipped(content: bytes, place: int, bit: int) -> bytes:
+    return content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :]
 
 
 def policy_for(distribution: Distribution) -> PolicyParameters:
@@ -114,10 +127,6 @@ def test_no_bit_that_flips_in_an_older_file_makes_another_policy(tmp_path):
     assert n_refused > len(bits) / 4
 
 
-def flipped(content: bytes, place: int, bit: int) -> bytes:
-    return content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :]
-
-
 def plain(loaded: tuple[PolicyParameters, dict[str, Any]]) -> str:
     policy, about = loaded
     return repr([getattr(one, "tolist", lambda one=one: one)() for one in policy]) + repr(about)
@@ -182,3 +191,65 @@ def test_what_is_no_policy_file_says_so(case, tmp_path):
     NO_POLICY_FILES[case](path)
     with pytest.raises(ValueError, match=r"policy\.npz is no policy file"):
         load_policy(path)
+
+
+PAGE = 4096
+
+
+def archive() -> bytes:
+    file = io.BytesIO()
+    np.savez(file, weight=np.arange(5000.0), name=np.array("an agent"))
+    return file.getvalue()
+
+
+def test_archives_that_were_never_sealed_are_read():
+    assert is_intact(archive())
+    half = archive()[: len(archive()) // 2]
+    assert not is_intact(half)
+    assert not is_intact(b"")
+    # Of the weights themselves.
+    at = archive().index(np.arange(5000.0).tobytes())
+    assert not is_intact(flipped(archive(), at, 5))
+
+
+def test_no_bit_that_flips_and_no_page_that_is_lost_goes_unnoticed():
+    content = sealed(archive())
+    random = np.random.default_rng(0)
+    for bit in random.integers(8 * len(content), size=1000).tolist():
+        assert not is_intact(flipped(content, *divmod(bit, 8))), bit
+    for start in range(0, len(content), PAGE):
+        zeroed = content[:start] + bytes(len(content[start : start + PAGE]))
+        zeroed += content[start + PAGE :]
+        assert zeroed == content or not is_intact(zeroed), start
+
+
+def test_a_directory_that_hides_members_is_noticed():
+    """The comment of an entry that swallows those behind it: each that is left is as written."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as members:
+        for name in ("first", "second", "third"):
+            members.writestr(name, name)
+    content = file.getvalue()
+    place = content.index(b"PK\1\2") + 32
+    hidden = flipped(flipped(content, place, 6), place, 7)  # 64 bytes more, of two entries of 52.
+    with zipfile.ZipFile(io.BytesIO(hidden)) as members:
+        assert members.namelist() == ["first"], "or else this tests nothing"
+        assert members.testzip() is None
+    assert is_intact(content)
+    assert not is_intact(hidden)
+
+
+def test_files_larger_than_the_limit_are_not_read(tmp_path, monkeypatch):
+    path = tmp_path / "archive.npz"
+    path.write_bytes(archive())
+    monkeypatch.setattr("workflow_rl.agents.policies.policy_file.MOST_BYTES", len(archive()))
+    assert read_archive(path) == archive()
+    monkeypatch.setattr("workflow_rl.agents.policies.policy_file.MOST_BYTES", len(archive()) - 1)
+    with pytest.raises(ValueError, match="4 GB"):
+        read_archive(path)
+
+
+def test_a_pipe_is_no_archive(tmp_path):
+    os.mkfifo(tmp_path / "agent.npz")
+    with pytest.raises(ValueError, match="no file"):
+        read_archive(tmp_path / "agent.npz")

@@ -1,6 +1,8 @@
+"""What a batch holds: advantages, by hand and by the equations of papers, and its minibatches."""
+
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from workflow_rl.agents.ppo.advantages import (
     estimate_advantages,
     gae,
     gae_with_vtrace,
+    lambda_estimates,
 )
 from workflow_rl.agents.ppo.minibatches import distinct_rows, stack_obs, whole_observations
 from workflow_rl.agents.trajectory import Trajectory
@@ -165,3 +168,52 @@ def test_parts_of_whole_observations_are_of_the_same_size_where_they_can(n_parts
     uneven = np.repeat(np.arange(1000), np.tile([1, 2, 3, 4], 250))
     sizes = [len(one[0]) for one in whole_observations(uneven, n_parts, np.random.default_rng(0))]
     assert sizes == pytest.approx([2500 / n_parts] * n_parts, abs=4)
+
+
+NUMBERS, SHARES, RATIOS = st.floats(-100, 100), st.floats(0, 1), st.floats(0, 10)
+
+
+class Episode(NamedTuple):
+    """Rewards and values [T], the value after the last step, and the discount of each step [T]."""
+
+    reward: np.ndarray
+    value: np.ndarray
+    bootstrap_value: float
+    discount: np.ndarray
+
+
+@st.composite
+def episodes(draw: st.DrawFn) -> tuple[Episode, np.ndarray]:
+    """An episode, and the ratio of each of its steps [T]."""
+    length = draw(st.integers(1, 12))
+    reward, value, discount, ratio = (
+        np.array(draw(st.lists(each, min_size=length, max_size=length)))
+        for each in (NUMBERS, NUMBERS, SHARES, RATIOS)
+    )
+    return Episode(reward, value, draw(NUMBERS), discount), ratio
+
+
+@given(episodes(), SHARES)
+def test_targets_are_the_sum_of_equation_1(drawn, trace_decay):
+    episode, ratio = drawn
+    reward, value, bootstrap_value, discount = episode
+    next_value = [*value[1:], bootstrap_value]
+    expected = []
+    for s in range(len(reward)):
+        target, weight = value[s], 1.0
+        for t in range(s, len(reward)):
+            delta = min(1, ratio[t]) * (reward[t] + discount[t] * next_value[t] - value[t])
+            target += weight * delta
+            weight *= discount[t] * trace_decay * min(1, ratio[t])
+        expected.append(target)
+    _, target = lambda_estimates(*episode, trace_decay, ratio)
+    np.testing.assert_allclose(target, expected, atol=1e-9)
+
+
+@given(episodes(), SHARES)
+def test_on_policy_they_are_generalised_advantages_to_the_bit(drawn, trace_decay):
+    episode, ratio = drawn
+    advantage, target = lambda_estimates(*episode, trace_decay, np.ones_like(ratio))
+    expected, _ = lambda_estimates(*episode, trace_decay)
+    assert advantage.tolist() == expected.tolist()
+    assert target.tolist() == (expected + episode.value).tolist()

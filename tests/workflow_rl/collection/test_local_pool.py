@@ -222,19 +222,39 @@ def test_a_stop_is_noticed_while_the_fork_server_is_stopped(stopped_fork_server,
             pool.replace(0, LOST)
 
 
+PRELUDE = """
+from functools import partial
+import time
+import numpy as np
+import psutil
+from tests.tiny_envs import CountingEnv, SleepyEnv
+from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.collection.messages import Command
+from workflow_rl.environments.env_batch import SerialEnvs
+from workflow_rl.environments.episode import episode_spec
+
+RESET = (Command.RESET, ([0], [episode_spec(0, 0, ("B_lineAgent",))]))
+STEP = (Command.STEP, ([0], np.array([0])))
+
+def print_children():
+    print(*[child.pid for child in psutil.Process().children(recursive=True)], flush=True)
+"""
+
+
+def run_script(code: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", PRELUDE + textwrap.dedent(code)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
 @pytest.mark.system
 def test_a_fork_server_that_is_slow_to_start_is_waited_for():
     """As one that compiles what workers share."""
     main = run_script(
         """
-        from functools import partial
-        from tests.tiny_envs import CountingEnv
         from workflow_rl.collection import local_pool
-        from workflow_rl.environments.env_batch import SerialEnvs
 
         local_pool.FORK_SECONDS = 1.5
-        make_envs = partial(SerialEnvs, CountingEnv)
-        with local_pool.LocalPool(make_envs, 1, preload="tests.busy_preload") as pool:
+        with LocalPool(partial(SerialEnvs, CountingEnv), 1, preload="tests.busy_preload") as pool:
             print(pool.failures)
         """
     )
@@ -246,15 +266,6 @@ def test_nobody_is_late_while_this_process_was_stopped_with_its_workers():
     """As a job is that its scheduler suspends."""
     main = run_script(
         """
-        from functools import partial
-        import os, psutil, time
-        from tests.tiny_envs import CountingEnv
-        from workflow_rl.collection.local_pool import LocalPool
-        from workflow_rl.collection.messages import Command
-        from workflow_rl.environments.episode import episode_spec
-        from workflow_rl.environments.env_batch import SerialEnvs
-        import numpy as np
-
         class Working(CountingEnv):
             def step(self, action):
                 for _ in range(80):
@@ -263,12 +274,10 @@ def test_nobody_is_late_while_this_process_was_stopped_with_its_workers():
 
         with LocalPool(partial(SerialEnvs, Working), 2, 1, timeout=1.5) as pool:
             for index in range(2):
-                spec = episode_spec(0, 0, ("B_lineAgent",))
-                pool.send(index, Command.RESET, ([0], [spec]))
+                pool.send(index, *RESET)
                 pool.receive(index)
-                pool.send(index, Command.STEP, ([0], np.array([0])))
-            pids = [child.pid for child in psutil.Process().children(recursive=True)]
-            print(*pids, flush=True)
+                pool.send(index, *STEP)
+            print_children()
             print([len(pool.receive(index).result.obs) for index in range(2)], flush=True)
         """
     )
@@ -374,49 +383,23 @@ def test_a_small_pool_takes_no_open_files_from_a_large_one(monkeypatch):
     assert limits[0] == 64 + 8 * 200
 
 
-def run_script(code: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
-ENDLESS_RUN = """
-    import psutil
-    from workflow_rl.collection.local_pool import LocalPool
-    from workflow_rl.collection.messages import Command
-    from workflow_rl.environments.episode import episode_spec
-    from workflow_rl.environments.env_batch import SerialEnvs
-    from functools import partial
-    import numpy as np
-    import time
-    from tests.tiny_envs import SleepyEnv
-
-    with LocalPool(partial(SerialEnvs, lambda: SleepyEnv(step_seconds=1000.0)), 3) as pool:
-        {work}
-        print(*[child.pid for child in psutil.Process().children(recursive=True)], flush=True)
-        time.sleep(60)
-"""
-
-
 @pytest.mark.system
 @pytest.mark.parametrize(
-    ("sent", "work"),
-    [
-        (signal.SIGTERM, "pass"),
-        (
-            signal.SIGKILL,
-            "[pool.send(index, *request) for index in range(3) for request in ("
-            "(Command.RESET, ([0], [episode_spec(0, 0, ('B_lineAgent', 'SleepAgent'))])), "
-            "(Command.STEP, ([0], np.array([0]))))]",
-        ),
-    ],
+    ("sent", "requests"),
+    [(signal.SIGTERM, "()"), (signal.SIGKILL, "(RESET, STEP)")],
     ids=["idle", "in a step"],
 )
-def test_nothing_survives_the_main_process(sent, work):
-    main = run_script(ENDLESS_RUN.format(work=work))
+def test_nothing_survives_the_main_process(sent, requests):
+    main = run_script(
+        f"""
+        with LocalPool(partial(SerialEnvs, partial(SleepyEnv, 1000.0)), 3) as pool:
+            for index in range(3):
+                for request in {requests}:
+                    pool.send(index, *request)
+            print_children()
+            time.sleep(60)
+        """
+    )
     workers = [psutil.Process(int(pid)) for pid in main.stdout.readline().split()]
     assert len(workers) >= 3
     main.send_signal(sent)
@@ -429,10 +412,6 @@ def test_workers_import_no_torch_and_share_their_memory():
     main = run_script(
         """
         import torch  # the main process has it, and so has its script
-        import psutil
-        from functools import partial
-        from workflow_rl.collection.local_pool import LocalPool
-        from workflow_rl.environments.env_batch import SerialEnvs
         from workflow_rl.cage2.env.cage2_env import Cage2Env
 
         preload = "workflow_rl.cage2.cyborg.preload"

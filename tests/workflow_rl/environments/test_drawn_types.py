@@ -95,7 +95,9 @@ drawn_guises = st.fixed_dictionaries(
 @example(kind="ManyTeams", shape="vector", drawn={"reward": "uint8"})
 @example(kind="Single", shape="table", drawn={"obs": "transposed"})
 @example(kind="Together", shape="named", drawn={"obs": "transposed"})
-def test_other_types_change_nothing_or_are_refused(kind, shape, drawn):
+def test_other_types_change_nothing_or_are_refused(
+    kind: str, shape: str, drawn: dict[str, str]
+) -> None:
     require_plain(kind, "", shape, drawn)
 
 
@@ -114,7 +116,9 @@ def interpreter() -> Iterator[str]:
 @settings(max_examples=EXAMPLES // 3, deadline=None)
 @given(kind=st.sampled_from(ELSEWHERE), shape=st.sampled_from(sorted(SHAPES)), drawn=drawn_guises)
 @example(kind="AtOnce", shape="vector", drawn={"reward": "uint8"})
-def test_other_types_cross_between_interpreters(interpreter, kind, shape, drawn):
+def test_other_types_cross_between_interpreters(
+    interpreter: str, kind: str, shape: str, drawn: dict[str, str]
+) -> None:
     require_plain(kind, interpreter, shape, drawn)
 
 
@@ -133,7 +137,9 @@ ACTIONS: dict[str, tuple[spaces.Space[Any], Any]] = {
 @settings(deadline=None)
 @given(name=st.sampled_from(sorted(ACTIONS)), guise=st.sampled_from(sorted({*ARRAYS} - {"bool"})))
 @example(name="table", guise="transposed")
-def test_a_functions_actions_are_the_same_in_other_types_or_are_refused(name, guise):
+def test_a_functions_actions_are_the_same_in_other_types_or_are_refused(
+    name: str, guise: str
+) -> None:
     space, plain = ACTIONS[name]
     if guise.startswith("uint"):
         plain = np.abs(plain).tolist() if isinstance(plain, list) else plain
@@ -157,6 +163,6 @@ def test_a_functions_actions_are_the_same_in_other_types_or_are_refused(name, gu
         (spaces.Box(0, 3, (1,), np.uint8), np.array([257])),
     ],
 )
-def test_an_action_that_would_wrap_around_is_no_action(space, action):
+def test_an_action_that_would_wrap_around_is_no_action(space: Any, action: Any) -> None:
     with pytest.raises(ValueError, match="is no action of"):
         as_sampled(space, action)

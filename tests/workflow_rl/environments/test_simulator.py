@@ -72,7 +72,8 @@ def without_objects(environment: GymnasiumEnvironment) -> Any:
 
 def shown(environment: GymnasiumEnvironment, n_envs: int = 3) -> Any:
     envs, actor = environment.make_envs(n_envs), actor_for(environment.facts.spaces)
-    specs = [episode_spec(0, number) for number in range(6)]
+    # No episode of this seed ends in both ways, which old environments cannot tell.
+    specs = [episode_spec(2, number) for number in range(6)]
     played = [one for some in play_episodes(envs, actor, specs) for one in some]
     envs.close()
     columns = ("obs", "action", "reward", "last_obs", "terminated", "truncated")

@@ -69,6 +69,10 @@ def test_the_commands_end_to_end(tmp_path):
     options = ["--n-policies", "2", "--selection-episodes", "4", "--episodes", "6"]
     options = [*GAME, *SMALL, *options, "--env-arg", PAYOFFS, "--run-dir", attackers]
     assert "no side" in invoke(exploit, duel, *options, "--side", "third")[1]
+    for time, why in (("2x", "'2x' is no time"), ("0m", "is no time"), ("2m", "is given instead")):
+        code, said = invoke(exploit, duel, *options, "--time", time)
+        assert code == 2
+        assert why in said
     code, said = invoke(exploit, duel, *options, "--side", "second")
     assert code == 0, said
     assert "(worst)" in said

@@ -97,7 +97,6 @@ class TellsItsLength:
 
     @property
     def spec(self) -> EnvSpec | None:
-        """The spec from which Gymnasium made the env, or None."""
         if self._spec is None:
             return None
         return dataclasses.replace(self._spec, max_episode_steps=self.max_steps)

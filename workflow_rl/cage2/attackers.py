@@ -137,23 +137,6 @@ class OneByOne:
         return actions
 
 
-class ProgramOnRows:
-    """An attacker that knows only the rows of `SeenBatch`: it has no simulator to ask."""
-
-    def __init__(self, make: Callable[[], RedProgram], action_names: tuple[str, ...]) -> None:
-        self._attackers = OneByOne(make)
-        self._action_names = action_names
-
-    def reset(self, seed: int, env: int = 0) -> None:
-        self._attackers.begin([env], [seed], [random.Random(seed)])
-
-    def act(
-        self, rows: NDArray[np.uint8], envs: Sequence[int] = (0,)
-    ) -> tuple[NDArray[np.int64], None]:
-        seen = SeenBatch(rows, self._action_names, None, envs)
-        return self._attackers.act(envs, seen), None
-
-
 class PolicyAttacker:
     """An `AttackerBatch` that plays a policy, which was trained on Red's side of CAGE-2.
 

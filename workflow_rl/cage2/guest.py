@@ -142,9 +142,9 @@ class Cage2Arguments(Settings):
                     advice = f"choose {' or '.join(choices)}"
                 problem = f"{chosen} is made for scenario2 alone: in {scenario}, {advice}"
                 raise ConfigError(name, problem)
-        refused = problem_of_reds(scenario, REDS.read(self.red_agent))
-        if refused is not None:
-            raise ConfigError("red_agent", refused)
+        problem = problem_of_reds(scenario, REDS.read(self.red_agent))
+        if problem is not None:
+            raise ConfigError("red_agent", problem)
 
 
 class Cage2RedArguments(Settings):
@@ -327,7 +327,7 @@ class Cage2RedGuest(CageGuest):
 
     def teaching(self, agent: str, environment: Environment) -> EnvBatchFactory | None:
         from workflow_rl.cage.taught_reds import TaughtReds
-        from workflow_rl.cage2.attackers import ProgramOnRows
+        from workflow_rl.cage2.red.user_reds import ProgramOnRows
 
         if agent not in LIBRARY:
             return None

@@ -181,19 +181,19 @@ def use_ephemeral_port(s: Any, t: Any, host: int) -> None:
     n = int(s.n_ports[side])
     in_use = False
     for i in range(n):
-        in_use |= s.ports[place_of(s, side, i)] == first + port
+        in_use |= s.ports[port_place(s, side, i)] == first + port
     if in_use:
         port = randbelow(s, tables.N_EPHEMERAL)
     if s.error != state.NO_ERROR:
         return
-    s.ports[place_of(s, side, n)] = first + port
+    s.ports[port_place(s, side, n)] = first + port
     s.n_ports[side] = n + 1
     if s.n_ports[0] + s.n_ports[1] == len(s.ports):
         make_room_for_ports(s, t)
 
 
 @compiled
-def place_of(s: Any, side: int, i: int) -> int:
+def port_place(s: Any, side: int, i: int) -> int:
     """Return the index of the i-th port that is listed from a side of `ports`."""
     return i if side == 0 else len(s.ports) - 1 - i
 
@@ -205,12 +205,12 @@ def take_listed_ports(s: Any, t: Any, host: int, keep: bool) -> None:
     n = int(s.n_ports[side])
     i = 0
     while i < n:
-        port = int(s.ports[place_of(s, side, i)]) - first
+        port = int(s.ports[port_place(s, side, i)]) - first
         if 0 <= port < tables.N_EPHEMERAL:
             if keep:
                 s.port_bits[1, port >> 5] |= 1 << (port & 31)
             n -= 1
-            s.ports[place_of(s, side, i)] = s.ports[place_of(s, side, n)]
+            s.ports[port_place(s, side, i)] = s.ports[port_place(s, side, n)]
         else:
             i += 1
     s.n_ports[side] = n
@@ -228,7 +228,7 @@ def make_room_for_ports(s: Any, t: Any) -> None:
             n_listed = 0
             side, first = t.port_side[host], t.first_port[host]
             for i in range(s.n_ports[side]):
-                port = int(s.ports[place_of(s, side, i)]) - first
+                port = int(s.ports[port_place(s, side, i)]) - first
                 n_listed += 0 <= port < tables.N_EPHEMERAL
             if n_listed > most:
                 busiest, most = host, n_listed

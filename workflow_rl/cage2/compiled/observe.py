@@ -18,15 +18,10 @@ UNCOMPROMISED, UNSURE, USER, OWNED = 0b00, 0b01, 0b10, 0b11
 # -1 means that the action changes nothing.
 _LEFT = {"": -1, "unknown": UNSURE, "clean": UNCOMPROMISED}
 LEAVES = np.array([_LEFT[kind.leaves] for kind in BLUE.values()])
-
-
-def _word_of(activity: int, compromise: int) -> int:
-    bits = activity & 1, activity >> 1, compromise & 1, compromise >> 1
-    return int.from_bytes(bytes(bits), "little")
-
-
-# The four bytes of a host as one word, indexed by activity + 4 * compromise.
-BYTES = np.array([_word_of(i & 3, i >> 2) for i in range(16)], np.uint32)
+# The four bytes of a host as one word, indexed by activity + 4 * compromise: a byte for each bit of
+# the index, the lowest bit first.
+_BITS = [bytes((i & 1, i >> 1 & 1, i >> 2 & 1, i >> 3)) for i in range(16)]
+BYTES = np.array([int.from_bytes(of_index, "little") for of_index in _BITS], np.uint32)
 
 
 @compiled

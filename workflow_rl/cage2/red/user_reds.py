@@ -16,12 +16,17 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-from collections.abc import Iterable
+import random
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from workflow_rl.cage.attackers import Attacker, AttackerError, Attackers
-from workflow_rl.cage2.attackers import AttackerBatch, OneByOne, PolicyAttacker
+from workflow_rl.cage.red_program import RedProgram
+from workflow_rl.cage2.attackers import AttackerBatch, OneByOne, PolicyAttacker, SeenBatch
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_ENV_ID
 from workflow_rl.errors import UserError
@@ -144,10 +149,25 @@ def red_policy(name: str, greedy: bool, scenario: Scenario) -> NumpyPolicy:
     return policy
 
 
+class ProgramOnRows:
+    """An attacker that knows only the rows of `SeenBatch`: it has no simulator to ask."""
+
+    def __init__(self, make: Callable[[], RedProgram], action_names: tuple[str, ...]) -> None:
+        self._attackers = OneByOne(make)
+        self._action_names = action_names
+
+    def reset(self, seed: int, env: int = 0) -> None:
+        self._attackers.begin([env], [seed], [random.Random(seed)])
+
+    def act(
+        self, rows: NDArray[np.uint8], envs: Sequence[int] = (0,)
+    ) -> tuple[NDArray[np.int64], None]:
+        seen = SeenBatch(rows, self._action_names, None, envs)
+        return self._attackers.act(envs, seen), None
+
+
 def compile_for_users(scenario: Scenario, max_steps: int) -> None:
     """Compile the functions by which users' red agents and one of the challenge's play."""
-    import numpy as np
-
     from workflow_rl.cage.red_program import Asleep
     from workflow_rl.cage2.compiled.batched_simulator import CompiledEnvs
     from workflow_rl.cage2.compiled.description import tables_of

@@ -142,9 +142,9 @@ class Cage2Arguments(Settings):
                     advice = f"choose {' or '.join(choices)}"
                 problem = f"{chosen} is made for scenario2 alone: in {scenario}, {advice}"
                 raise ConfigError(name, problem)
-        problem = problem_of_reds(scenario, REDS.read(self.red_agent))
-        if problem is not None:
-            raise ConfigError("red_agent", problem)
+        unable = problem_of_reds(scenario, REDS.read(self.red_agent))
+        if unable is not None:
+            raise ConfigError("red_agent", unable)
 
 
 class Cage2RedArguments(Settings):

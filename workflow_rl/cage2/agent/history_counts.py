@@ -34,7 +34,7 @@ _SHAPES = {
     # Rows: exploits, restores, quiet steps, decoys that would have an effect, decoys in place, and
     # decoys in place at the last activity.
     "counts": (len(COUNTED) + 4, len(COUNTS)),
-    # Rows: decoys in place now, at the last activity, and at every activity.
+    # Rows: decoys in place now, at the last activity, and at all activities up to now.
     "decoys": (3, tables.N_DECOYS),
 }
 N_OF_HOST = sum(rows * columns for rows, columns in _SHAPES.values())
@@ -140,7 +140,8 @@ class HistoryCounts:
 
 
 def columns_of_hosts(n_hosts: int) -> dict[str, Indices]:
-    """Return the columns of each part of the bits about hosts, `[n_hosts, rows, columns]`."""
+    """Return where the bits of each part of `_SHAPES` stand in the bits about hosts, as indices
+    `[n_hosts, rows, columns]`."""
     columns = np.arange(n_hosts * N_OF_HOST).reshape(n_hosts, N_OF_HOST)
     sizes = [rows * of_row for rows, of_row in _SHAPES.values()]
     parts = np.split(columns, np.cumsum(sizes)[:-1], axis=1)
@@ -149,7 +150,8 @@ def columns_of_hosts(n_hosts: int) -> dict[str, Indices]:
 
 
 def columns_of_evidence(facts: NetworkFacts) -> Indices:
-    """Return the columns of the past in `evidence`, in the order on which stored policies depend.
+    """Return where the bits stand that `evidence` shows of the past. Stored policies depend on the
+    order.
 
     They index the bits about hosts, followed by the bits about the whole network.
     """

@@ -235,13 +235,13 @@ HOARDERS = {
     "stacked-decoys": {"DecoyVsftpd": 1.0},
     "decoys-on-one-host": {"DecoyVsftpd Enterprise1": 1.0},
 }
-"""Blue agents that fill a network with decoys, which nothing removes, for long episodes."""
+"""Blue agents that set up decoys and never remove any, to test long episodes."""
 
 
 class MixedAgent(ScriptedBlue):
     """A blue agent that draws the kind of an action by weight, then the action.
 
-    weights: probability of each kind, by the first letters of the actions' names.
+    weights: the probability of each kind, by what the actions' names begin with.
     """
 
     def __init__(self, weights: Mapping[str, float], network: Scenario) -> None:

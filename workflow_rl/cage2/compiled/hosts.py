@@ -119,7 +119,7 @@ def has_decoy_on_port(s: Any, host: int, port: int, n_kinds: int) -> bool:
 
 @compiled
 def decoy_on_port(s: Any, host: int, port: int, n_kinds: int) -> int:
-    """Return the first process that `has_decoy_on_port` looks for, or NO_PROCESS."""
+    """Return the first decoy of the first `n_kinds` kinds that uses a port, or NO_PROCESS."""
     process = int(s.first_process[host])
     while process != state.NO_PROCESS:
         kind = s.processes[process].kind & state.KIND
@@ -159,7 +159,7 @@ def has_bits_of_all(s: Any) -> bool:
 
 @compiled
 def row_of_bits(s: Any, t: Any, host: int) -> int:
-    """Return the host's row in `port_bits`, or -1 if its ports are listed."""
+    """Return the host's row in `port_bits`, or -1 if `ports` holds its ports as numbers."""
     if has_bits_of_all(s):
         return host
     if host == t.red_host:
@@ -194,13 +194,14 @@ def use_ephemeral_port(s: Any, t: Any, host: int) -> None:
 
 @compiled
 def port_place(s: Any, side: int, i: int) -> int:
-    """Return the index of the i-th port that is listed from a side of `ports`."""
+    """Return the index of an entry of `ports`. It holds two lists: list 0 grows from the front, and
+    list 1 from the back. i: the entry's number in the list of this side."""
     return i if side == 0 else len(s.ports) - 1 - i
 
 
 @compiled
 def take_listed_ports(s: Any, t: Any, host: int, keep: bool) -> None:
-    """Remove a host's ports from the list. keep: set their bits for the busy host."""
+    """Remove a host's ports from the list. keep: also set their bits in row 1 of `port_bits`."""
     side, first = t.port_side[host], t.first_port[host]
     n = int(s.n_ports[side])
     i = 0

@@ -14,12 +14,12 @@ from workflow_rl.cage2.scenario.actions import BLUE
 # A host's activity and its compromise have two bits each. The first bit is the lowest.
 NO_ACTIVITY, SCAN, EXPLOITED = 0b00, 0b01, 0b11
 UNCOMPROMISED, UNSURE, USER, OWNED = 0b00, 0b01, 0b10, 0b11
-# What Blue's table shows of a host that looked compromised after an action, by the action's kind.
-# -1 means that the action changes nothing.
+# By the kind of Blue's action on a host that looked compromised: what Blue's table shows after the
+# action. -1 means that the action changes nothing.
 _LEFT = {"": -1, "unknown": UNSURE, "clean": UNCOMPROMISED}
 LEAVES = np.array([_LEFT[kind.leaves] for kind in BLUE.values()])
-# The four bytes of a host as one word, indexed by activity + 4 * compromise: a byte for each bit of
-# the index, the lowest bit first.
+# The four bits that Blue sees of a host, as the four bytes of one word. The index is activity + 4 *
+# compromise. Byte k is bit k of the index.
 _BITS = [bytes((i & 1, i >> 1 & 1, i >> 2 & 1, i >> 3)) for i in range(16)]
 BYTES = np.array([int.from_bytes(of_index, "little") for of_index in _BITS], np.uint32)
 

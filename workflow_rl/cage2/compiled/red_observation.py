@@ -1,6 +1,6 @@
 """What CybORG shows Red after its action, as a dictionary of plain values.
 
-It follows from the network right before Red acted: the random draws of the action are repeated.
+It is computed from the network right before Red acted. The random draws of the action are repeated.
 """
 
 from __future__ import annotations
@@ -146,7 +146,9 @@ def _explored(tables: Tables, state: Any, host: int, session: Shown) -> Shown:
         entry = shown.setdefault(name, {})
         ot_service = int(tables.of["ot_number"][number])
         services = facts.get("Services") or ()
-        for service in services if ot_service != NONE else ():
+        if ot_service == NONE:
+            services = ()
+        for service in services:
             is_listed = state["ot_listed_with_pid"][ot_service]
             pid = {"PID": int(tables.of["ot_pid"][number])} if is_listed else {}
             entry.setdefault("Processes", []).append(pid | {"Service Name": service})
@@ -233,7 +235,7 @@ def _port_of_session(tables: Tables, before: Any, host: int, is_ssh: bool) -> in
     options = int(before["known_ports"][host])
     if not options & (1 << constants.HTTP_RFI | 1 << constants.HTTPS_RFI):
         options &= ~(1 << constants.SQL_INJECTION)
-    if options.bit_count() > 1:  # The choice of the exploit.
+    if options.bit_count() > 1:  # Whether to take the best exploit, and which other one.
         draws.random()
         draws.random()
     if not is_ssh:

@@ -1,8 +1,8 @@
-"""The sped-up csle-cyborg with a red agent of the user's own, as exact as with CybORG's own agents.
+"""The sped-up csle-cyborg with a red agent of the user's own. It plays the published one's episodes.
 
-A red agent is a class that derives from csle-cyborg's `BaseAgent`. Its code names the actions,
-enums and the random generator of csle-cyborg as published; the sped-up simulator has its own copy
-of all these. So the class is copied too, by value, and its names are led to the private copy.
+A red agent is a class that derives from csle-cyborg's `BaseAgent`. Its code imports actions, enums
+and the random generator from csle-cyborg as published. The sped-up simulator has its own copy of
+these. So the class is copied by value, and the copy uses the private copy of csle-cyborg.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def privately(red: Any) -> Any:
 @contextmanager
 def _by_value(package: str) -> Iterator[None]:
     module = sys.modules.get(package)
-    if module is None or package in ("__main__", PACKAGE):  # These need no registration.
+    if module is None or package in ("__main__", PACKAGE):  # They are copied anyway.
         yield
         return
     cloudpickle.register_pickle_by_value(module)

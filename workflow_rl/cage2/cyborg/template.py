@@ -34,7 +34,8 @@ class Template:
     """A network as CybORG itself has set it up, from which episodes are started.
 
     Attributes:
-        confidentiality: for each host the name, the user whose session counts, and the worth.
+        confidentiality: for each host its name, a user, and what Blue loses in a step while Red
+            has a session of this user.
         availability: the name and the worth of each host with an OT service.
     """
 

@@ -1,4 +1,4 @@
-"""The Gymnasium environment of CAGE Challenge 2. All simulators have this interface."""
+"""The Gymnasium environment of CAGE Challenge 2, for all simulators."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 UNKNOWN = SUCCESSES.index("UNKNOWN")
 NOBODY = NOTHING = -1
 NUMBERS = [*np.arange(1000), np.int64(-1)]
-"""NumPy's integers for `info`, by value from -1 up. TorchRL needs them, and a look-up is faster
-than a conversion."""
+"""NumPy's integers for `info`: NUMBERS[i] is i, from -1 up. TorchRL needs them, and a look-up is
+faster than a conversion."""
 
 
 class Snapshot(NamedTuple):
@@ -56,9 +56,9 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     `scenario.action_names`. The reward is CybORG's, and never positive.
 
     Episodes never terminate: they are truncated after `max_steps` steps, and must then be reset.
-    The seed given to `reset` determines the whole episode. No env touches Python's global `random`,
-    from which CybORG draws. After a step and after a reset, `info` holds these int64 numbers, which
-    are equal in all simulators:
+    The seed given to `reset` determines the whole episode. CybORG draws from Python's global
+    `random`, which the envs leave as it is. After a step and after a reset, `info` holds these
+    int64 numbers, which are equal in all simulators:
 
     - `red_agent`: index into `scenario2.RED_AGENTS` of the episode's red agent, or -1 for a red
       agent of your own,
@@ -66,7 +66,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     - `red_action`, `red_target`: indices into `actions.RED_ACTIONS` and `scenario.red_targets`, or
       -1 if there is none,
     - `blue_success`, `red_success`: indices into `scenario2.SUCCESSES`,
-    - `suspicious_hosts`: bool `[13]`, the hosts on which monitoring caught a process with its PID.
+    - `suspicious_hosts`: bool `[13]`, the hosts on which monitoring saw a process and its PID.
       CybORG's own react agents use these hosts. They do not follow from the observation, which also
       shows the guessing of SSH passwords as an exploit.
 
@@ -120,7 +120,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self.red_agent = red_agent
         self.simulator = simulator
         self._dtype = self.observation_space.dtype
-        # By the name of the user's own red agent. CAGE-2's three share the simulator of None.
+        # By the name of a red agent of the user's own. None is the simulator of CAGE-2's own three.
         self._simulators: dict[str | None, Simulator] = {}
         for attacker in checked_reds(self.scenario, red_agent).members:
             self._choose(attacker)
@@ -128,7 +128,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self._last_action = NOTHING
         # Blue's observation after the last step.
         self._bits: NDArray[Any] = np.zeros(self.scenario.obs_size, np.uint8)
-        # Blue's decoys before `_new_actions`, or None as long as nobody has asked for them.
+        # Blue's decoys before `_new_actions`. They are made when they are first asked for.
         self._decoys: BlueDecoys | None = None
         self._new_actions: list[int] = []
         self._steps_left = 0
@@ -289,8 +289,8 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             )
         if snapshot.red not in self._simulators:
             raise ValueError(
-                f"the snapshot's red agent is {snapshot.red or 'one of the three'}, which this env "
-                "has not played"
+                f"the snapshot's red agent is {snapshot.red or 'one of RED_AGENTS'}, which this "
+                "env has not played"
             )
         self._red = snapshot.red
         self._simulator = self._simulators[self._red]
@@ -316,8 +316,8 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         """Return a vector env of n envs that go on from this state, each with other random events.
 
         Do not reset the vector env first. Env i draws its events from seed + i. Without a seed,
-        each call draws a new one. This env does not change. If this env also has red agents of your
-        own, later episodes of the vector env have the red agent of this episode.
+        each call draws a new one. This env does not change. The vector env plays no red agents of
+        your own: if `red_agent` names any, its later episodes have the red agent of this episode.
 
         Raises:
             ValueError: the simulator is not the compiled one, a red agent of your own plays this

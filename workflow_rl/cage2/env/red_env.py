@@ -30,18 +30,19 @@ class Defender(Protocol):
 class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
     """CAGE Challenge 2 from Red's side: a scenario against one fixed Blue.
 
-    An action is an index into the A `Scenario.red_action_names`, 44 in Scenario 2. An action on a
-    target that Red does not know yet does nothing. `info["action_mask"]`, bool `[A]`, is the mask
-    of possible actions. The reward is Blue's reward times -1, so it is never negative.
+    An action is an index into `Scenario.red_action_names`, A names, which are 44 in Scenario 2. An
+    action on a target that Red does not know yet does nothing. `info["action_mask"]`, bool `[A]`,
+    is the mask of possible actions. The reward is Blue's reward times -1, so it is never negative.
 
     An observation is float32 `[Scenario.red_obs_size]`, zeros and ones. It has a bit for each
     subnet, which tells whether Red knows the subnet. Then come the `scenario2.FACTS_OF_A_HOST` of
-    each host, and two last bits: whether Red's action succeeded, and whether it failed. Nobody
-    tells Red when Blue removes a session: a session counts until an action on its host fails.
+    each host, and two last bits: whether Red's action succeeded, and whether it failed. Red is
+    not told when Blue removes a session: its bit stays until an action of Red on the host fails.
 
     In each step, Blue acts first, on its observation of the step before. Episodes never terminate:
-    they are truncated after `max_steps`. The seed of `reset` determines the episode, with Blue's
-    choices. The simulator is the compiled one, which plays the same episodes as csle-cyborg.
+    they are truncated after `max_steps`. The seed of `reset` determines the episode and
+    Blue's choices in it. The simulator is the compiled one, which plays the same episodes as
+    csle-cyborg.
 
     Args:
         blue: a `Defender`, or None for a Blue that sleeps.

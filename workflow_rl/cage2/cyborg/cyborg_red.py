@@ -1,4 +1,4 @@
-"""The sped-up csle-cyborg with a red agent of the user's own. It plays the published one's episodes.
+"""The sped-up csle-cyborg with a red agent of the user's own. It plays what csle-cyborg plays.
 
 A red agent is a class that derives from csle-cyborg's `BaseAgent`. Its code imports actions, enums
 and the random generator from csle-cyborg as published. The sped-up simulator has its own copy of

@@ -1,7 +1,5 @@
 """A module for the workers' fork server that takes it seconds, as one that compiles does."""
 
-from __future__ import annotations
-
 import time
 
 while time.process_time() < 3.0:

@@ -1,7 +1,5 @@
 """All options that a command can have, whatever its command line names."""
 
-from __future__ import annotations
-
 import click
 
 from workflow_rl.commands.main import main

@@ -1,8 +1,6 @@
 """Environments and teams drawn by number: spaces, names, masks, lengths and answers of all kinds,
 usual and odd. No torch."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 
@@ -106,8 +104,6 @@ def shown(space: Space, random: np.random.Generator) -> Any:
 
 
 class DrawnEnv(gymnasium.Env[Any, Any]):
-    """One agent's."""
-
     def __init__(self, number: int) -> None:
         chance = random.Random(number)
         self.observation_space, self.action_space = observed(chance), taken(chance)
@@ -181,8 +177,6 @@ class DrawnEnv(gymnasium.Env[Any, Any]):
 
 
 class DrawnTeam:
-    """A team's, as PettingZoo's ParallelEnv."""
-
     def __init__(self, number: int) -> None:
         chance = random.Random(number)
         names = ODD_NAMES if chance.random() < 0.15 else NAMES

@@ -109,16 +109,12 @@ class OddWalks(Walks):
 
 
 class FlaglessWalks(Walks):
-    """Gives no flag as a flag."""
-
     def step(self, actions: Any) -> Any:
         obs, rewards, terminated, _, infos = super().step(actions)
         return obs, rewards, terminated, dict.fromkeys(obs, np.zeros(2)), infos
 
 
 class ListedWalks(Walks):
-    """Its reset gives a list."""
-
     def reset(self, seed: Any = None, options: Any = None) -> Any:
         return list(super().reset(seed))
 
@@ -145,8 +141,6 @@ class WithoutOptions(Walk):
 
 
 class MaskedWalk(Walk):
-    """Offers masks by a method."""
-
     def action_masks(self) -> Any:
         return np.array([self._at > 0, True, True])
 

@@ -1,7 +1,5 @@
 """An env that goes wrong once, at a chosen moment, for fault injection."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """An env that draws from the random state of the whole process, as several cyber simulators do."""
 
-from __future__ import annotations
-
 import random
 from typing import Any, ClassVar
 

@@ -3,8 +3,6 @@
 A guise turns a number, a flag or an array into what a user's environment may give in its place.
 """
 
-from __future__ import annotations
-
 import fractions
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -21,8 +19,6 @@ LENGTH = 3
 
 
 class Tensor:
-    """An array of another library."""
-
     def __init__(self, array: Any) -> None:
         self._array = np.asarray(array)
 
@@ -132,8 +128,6 @@ def _whole(space: spaces.Space[Any], obs: Any) -> Any:
 
 
 class Single(gymnasium.Env[Any, Any]):
-    """One agent's."""
-
     def __init__(self, shape: str, worth: float, masked: bool = True, **guises: str) -> None:
         self.told = shape, worth, guises
         self.masked = masked
@@ -154,8 +148,6 @@ class Single(gymnasium.Env[Any, Any]):
 
 
 class Together:
-    """A team, as PettingZoo's ParallelEnv."""
-
     possible_agents = AGENTS
 
     def __init__(self, shape: str, worth: float, masked: bool = True, **guises: str) -> None:
@@ -276,8 +268,6 @@ class Many(BatchedEnv):
 
 
 class ManyTeams(Many, BatchedTeamEnv):
-    """Many teams."""
-
     observation_spaces: ClassVar = dict.fromkeys(AGENTS, SHAPES["vector"])
     action_spaces: ClassVar = dict.fromkeys(AGENTS, spaces.Discrete(3))
     n_agents = len(AGENTS)

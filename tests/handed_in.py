@@ -1,7 +1,5 @@
 """Agents that are handed in, from which a file is taken away, or in which one is damaged."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,15 +1,11 @@
-"""Forty environments that hurt whoever makes and plays them, and their harmless twin. No torch.
+"""Forty environments that hurt whoever makes and plays them, and their harmless twin. No torch."""
 
-Each is described by one sentence. It does its deed when it is made, when an episode begins, at a
-step, when it is closed, or when its module is imported.
-"""
-
-from __future__ import annotations
-
+import argparse
 import atexit
 import builtins
 import ctypes
 import gc
+import importlib
 import locale
 import logging
 import multiprocessing
@@ -57,29 +53,15 @@ class Deed(NamedTuple):
     """when: "import", "make", "reset", "step" or "close". is_refused: whether the environment
     cannot be used, or else gives what its twin gives. hangs: whether a call does not return."""
 
-    what: str
-    do: Callable[[], Any]
     when: str
-    is_refused: bool
-    hangs: bool
-
-
-DEEDS: dict[str, Deed] = {}
-
-
-def deed(
-    when: str, what: str, is_refused: bool = False, hangs: bool = False
-) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
-    def kept(do: Callable[[], Any]) -> Callable[[], Any]:
-        DEEDS[do.__name__] = Deed(what, do, when, is_refused, hangs)
-        return do
-
-    return kept
+    do: Callable[[], Any]
+    is_refused: bool = False
+    hangs: bool = False
 
 
 def doing(name: str) -> type[Harmless]:
     """The environment that does a deed, whose module has been imported."""
-    _, do, when, *_ = DEEDS[name]
+    when, do, *_ = DEEDS[name]
 
     class Doing(Harmless):
         def __init__(self) -> None:
@@ -119,112 +101,43 @@ def write_module(folder: Path, name: str) -> str:
     return f"hostile_{name}:Env"
 
 
-@deed("make", "It changes the working directory.")
-def changes_directory() -> None:
-    os.chdir("/")
-
-
-@deed("reset", "It deletes all environment variables.")
-def clears_variables() -> None:
-    os.environ.clear()
-
-
-@deed("make", "It sets environment variables that libraries read.")
 def sets_variables() -> None:
     os.environ.update(OMP_NUM_THREADS="7", NPY_DISABLE_CPU_FEATURES="AVX2", HOME="/nowhere")
 
 
-@deed("step", "It empties the list of folders in which modules are found.")
-def empties_path() -> None:
-    sys.path.clear()
-
-
-@deed("make", "It closes what the process prints to, and reads its arguments as its own.")
 def closes_output() -> None:
+    """It reads the process's arguments as its own, too."""
     sys.stdout = sys.stderr = None  # type: ignore[assignment]
     sys.argv[:] = ["hostile", "--help"]
 
 
-@deed("make", "It lets nobody read the files that are made after it.")
-def forbids_files() -> None:
-    os.umask(0o777)
+def of_torch(name: str, *values: Any) -> Callable[[], Any]:
+    """Return what imports torch, and calls this function of torch's."""
+    return lambda: getattr(importlib.import_module("torch"), name)(*values)
 
 
-@deed("make", "It makes torch compute in float64.")
 def sets_torch_dtype() -> None:
-    import torch
-
+    torch = importlib.import_module("torch")
     torch.set_default_dtype(torch.float64)
 
 
-@deed("reset", "It gives torch seven threads.")
-def sets_torch_threads() -> None:
-    import torch
-
-    torch.set_num_threads(7)
-
-
-@deed("make", "It switches torch's gradients off.")
-def switches_gradients_off() -> None:
-    import torch
-
-    torch.set_grad_enabled(False)
-
-
-@deed("import", "Its module puts torch's tensors on a device without memory.")
-def sets_torch_device() -> None:
-    import torch
-
-    torch.set_default_device("meta")
-
-
-@deed("step", "It seeds all global random generators.")
 def seeds_generators() -> None:
-    import torch
-
     random.seed(1)
     np.random.seed(1)
-    torch.manual_seed(1)
+    of_torch("manual_seed", 1)()
 
 
-@deed("make", "It turns NumPy's warnings into errors.")
-def raises_for_numbers() -> None:
-    np.seterr(all="raise")
-
-
-@deed("make", "It turns Python's warnings into errors.")
-def raises_for_warnings() -> None:
-    warnings.simplefilter("error")
-
-
-@deed("make", "It switches logging off.")
 def takes_over_logging() -> None:
     logging.disable(logging.CRITICAL)
     logging.getLogger("workflow_rl").propagate = False
 
 
-@deed("make", "It stops the garbage collector.")
-def stops_collecting() -> None:
-    gc.disable()
-
-
-@deed("make", "It takes another language's numbers and dates.")
-def sets_locale() -> None:
-    locale.setlocale(locale.LC_ALL, "C")
-
-
-@deed("make", "It lets processes start in another way.")
-def sets_start_method() -> None:
-    multiprocessing.set_start_method("spawn", force=True)
-
-
-@deed("make", "It keeps the process on one core, at the lowest priority.")
 def pins_process() -> None:
+    """On one core, at the lowest priority."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     os.nice(19)
 
 
-@deed("make", "It replaces the function that opens files.")
 def replaces_open() -> None:
     def refuse(*args: Any, **options: Any) -> Any:
         raise PermissionError("no files here")
@@ -232,112 +145,93 @@ def replaces_open() -> None:
     builtins.open = refuse
 
 
-@deed("make", "It stops the clock.")
 def stops_clock() -> None:
     time.time = time.monotonic = time.perf_counter = lambda: 0.0
 
 
-@deed("make", "It ignores the signals that end a process.")
 def ignores_signals() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
 
 
-@deed("make", "It starts a thread that is no daemon, and never ends.")
-def starts_thread() -> None:
-    threading.Thread(target=time.sleep, args=(86397,)).start()
-
-
-@deed("reset", "It starts a process.")
-def starts_process() -> None:
-    subprocess.Popen(SLEEP)
-
-
-@deed("make", "It starts a process in a session of its own.")
-def starts_session() -> None:
-    subprocess.Popen(SLEEP, start_new_session=True)
-
-
-@deed("make", "It starts a process that has no parent any more.")
 def starts_orphan() -> None:
     subprocess.run(["sh", "-c", f"setsid {' '.join(SLEEP)} >/dev/null 2>&1 &"], check=True)
 
 
-@deed("make", "It asks to be called when the process exits, and ends the process then.")
-def exits_at_exit() -> None:
-    atexit.register(os._exit, 9)
-
-
-@deed("close", "It raises when it is closed.", is_refused=True)
 def raises_when_closed() -> None:
     raise OSError("there is nothing to close")
 
 
-@deed("import", "Its module reads the command line, of which it knows no option.", is_refused=True)
 def reads_command_line() -> None:
-    import argparse
-
+    """Of whose options it knows none."""
     argparse.ArgumentParser().parse_args(["--no-such-option"])
 
 
-@deed("import", "Its module exits.", is_refused=True)
-def exits_at_import() -> None:
-    sys.exit("good bye")
-
-
-@deed("reset", "It exits as if all were well.", is_refused=True)
-def exits() -> None:
-    sys.exit()
-
-
-@deed("make", "It ends the process at once.", is_refused=True)
-def ends_process() -> None:
-    os._exit(0)
-
-
-@deed("step", "It pretends that somebody has pressed Ctrl-C.", is_refused=True)
 def interrupts() -> None:
+    """It pretends that somebody has pressed Ctrl-C."""
     raise KeyboardInterrupt
 
 
-@deed("step", "It kills its process.", is_refused=True)
-def kills_process() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-@deed("reset", "It reads memory that is not there.", is_refused=True)
-def reads_no_memory() -> None:
-    ctypes.string_at(0)
-
-
-@deed("reset", "It closes all open files, among them the way to the main process.", is_refused=True)
-def closes_files() -> None:
-    os.closerange(3, 1000)
-
-
-@deed("make", "It lets nobody open a file any more.", is_refused=True)
 def forbids_opening() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
     os.open(os.devnull, os.O_RDONLY)
 
 
-@deed("import", "Its module does not come to its end.", is_refused=True, hangs=True)
-def hangs_at_import() -> None:
+def hangs() -> None:
     time.sleep(86397)
 
 
-@deed("reset", "Its first episode does not begin.", is_refused=True, hangs=True)
-def hangs_at_reset() -> None:
-    time.sleep(86397)
-
-
-@deed("step", "A step does not end, and no signal ends it.", is_refused=True, hangs=True)
 def hangs_at_step() -> None:
+    """No signal ends it."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     while True:
         time.sleep(1)
 
 
-@deed("close", "It does not come to its end when it is closed.", is_refused=True, hangs=True)
-def hangs_when_closed() -> None:
-    time.sleep(86397)
+DEEDS = {
+    "changes_directory": Deed("make", lambda: os.chdir("/")),
+    "clears_variables": Deed("reset", lambda: os.environ.clear()),
+    "sets_variables": Deed("make", sets_variables),
+    "empties_path": Deed("step", lambda: sys.path.clear()),
+    "closes_output": Deed("make", closes_output),
+    "forbids_files": Deed("make", lambda: os.umask(0o777)),
+    "sets_torch_dtype": Deed("make", sets_torch_dtype),
+    "sets_torch_threads": Deed("reset", of_torch("set_num_threads", 7)),
+    "switches_gradients_off": Deed("make", of_torch("set_grad_enabled", False)),
+    "sets_torch_device": Deed("import", of_torch("set_default_device", "meta")),
+    "seeds_generators": Deed("step", seeds_generators),
+    "raises_for_numbers": Deed("make", lambda: np.seterr(all="raise")),
+    "raises_for_warnings": Deed("make", lambda: warnings.simplefilter("error")),
+    "takes_over_logging": Deed("make", takes_over_logging),
+    "stops_collecting": Deed("make", gc.disable),
+    "sets_locale": Deed("make", lambda: locale.setlocale(locale.LC_ALL, "C")),
+    "sets_start_method": Deed(
+        "make", lambda: multiprocessing.set_start_method("spawn", force=True)
+    ),
+    "pins_process": Deed("make", pins_process),
+    "replaces_open": Deed("make", replaces_open),
+    "stops_clock": Deed("make", stops_clock),
+    "ignores_signals": Deed("make", ignores_signals),
+    "starts_thread": Deed(
+        "make", lambda: threading.Thread(target=time.sleep, args=(86397,)).start()
+    ),
+    "starts_process": Deed("reset", lambda: subprocess.Popen(SLEEP)),
+    "starts_session": Deed("make", lambda: subprocess.Popen(SLEEP, start_new_session=True)),
+    "starts_orphan": Deed("make", starts_orphan),
+    "exits_at_exit": Deed("make", lambda: atexit.register(os._exit, 9)),
+    "raises_when_closed": Deed("close", raises_when_closed, is_refused=True),
+    "reads_command_line": Deed("import", reads_command_line, is_refused=True),
+    "exits_at_import": Deed("import", lambda: sys.exit("good bye"), is_refused=True),
+    "exits": Deed("reset", sys.exit, is_refused=True),
+    "ends_process": Deed("make", lambda: os._exit(0), is_refused=True),
+    "interrupts": Deed("step", interrupts, is_refused=True),
+    "kills_process": Deed("step", lambda: os.kill(os.getpid(), signal.SIGKILL), is_refused=True),
+    "reads_no_memory": Deed("reset", lambda: ctypes.string_at(0), is_refused=True),
+    # Among them the way to the main process.
+    "closes_files": Deed("reset", lambda: os.closerange(3, 1000), is_refused=True),
+    "forbids_opening": Deed("make", forbids_opening, is_refused=True),
+    "hangs_at_import": Deed("import", hangs, is_refused=True, hangs=True),
+    "hangs_at_reset": Deed("reset", hangs, is_refused=True, hangs=True),
+    "hangs_at_step": Deed("step", hangs_at_step, is_refused=True, hangs=True),
+    "hangs_when_closed": Deed("close", hangs, is_refused=True, hangs=True),
+}

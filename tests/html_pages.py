@@ -1,7 +1,5 @@
 """What holds of any page that the package writes: well-formed HTML, and nothing from elsewhere."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 

@@ -1,7 +1,5 @@
 """A plug-in for pytest: the wheel, installed in an environment of its own."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

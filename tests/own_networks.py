@@ -1,7 +1,5 @@
 """Networks that a user could have written."""
 
-from __future__ import annotations
-
 import threading
 import time
 from typing import Any, ClassVar
@@ -30,6 +28,13 @@ class Remembering(nn.Module):
             assert mask.dtype == torch.bool
             outputs = outputs + 0.1 * mask.float().mean(dim=1, keepdim=True)
         return outputs, state
+
+
+class Layer(nn.Linear):
+    """Takes the two arguments that every network gets."""
+
+    def __init__(self, n_inputs: int, n_outputs: int) -> None:
+        super().__init__(n_inputs, n_outputs)
 
 
 class OfFile(nn.Linear):
@@ -81,8 +86,6 @@ class Picture(nn.Module):
 
 
 class WrongOutputs(nn.Linear):
-    """Gives one output too many."""
-
     def __init__(self, n_inputs: int, n_outputs: int) -> None:
         super().__init__(n_inputs, n_outputs + 1)
 
@@ -94,18 +97,11 @@ def zeros(layer: nn.Linear) -> nn.Linear:
 
 
 class Dropping(nn.Sequential):
-    """Depends on chance."""
-
     def __init__(self, n_inputs: int, n_outputs: int) -> None:
         super().__init__(nn.Dropout(0.5), zeros(nn.Linear(n_inputs, n_outputs)))
 
 
-class InTraining(nn.Linear):
-    """Does something else in training than in acting."""
-
-    def __init__(self, n_inputs: int, n_outputs: int) -> None:
-        super().__init__(n_inputs, n_outputs)
-
+class InTraining(Layer):
     def forward(self, obs: Tensor) -> Tensor:
         return super().forward(obs) * (2 if self.training else 1)
 
@@ -129,11 +125,8 @@ class Reading(nn.Linear):
         self.rates = torch.linspace(0, 1, 4).tolist()
 
 
-class Misled(nn.Linear):
+class Misled(Layer):
     """Cannot do with a mask."""
-
-    def __init__(self, n_inputs: int, n_outputs: int) -> None:
-        super().__init__(n_inputs, n_outputs)
 
     def forward(self, obs: Tensor, mask: Tensor | None) -> Tensor:
         outputs = super().forward(obs)
@@ -190,8 +183,6 @@ class Centring(nn.Linear):
 
 
 class OneTensor(Centring):
-    """Has a state, and gives none back."""
-
     state_size = 3
 
     def forward(self, obs: Tensor, state: Tensor) -> Tensor:  # type: ignore[override]
@@ -199,6 +190,4 @@ class OneTensor(Centring):
 
 
 class Stateless(Centring):
-    """Names a state, and takes none."""
-
     state_size = 3

@@ -1,7 +1,5 @@
 """Red agents of a user's own, in a module that workers import."""
 
-from __future__ import annotations
-
 import random
 import time
 from typing import Any
@@ -57,8 +55,6 @@ class Tires(BLine):
 
 
 class Hangs(BLine):
-    """Does not come to an end."""
-
     def act(self, seen: Any) -> str:
         while True:
             time.sleep(0.1)

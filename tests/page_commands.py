@@ -6,8 +6,6 @@ asked for is there, and do nothing.
 Usage: python -m tests.page_commands pip|ray|sbatch|squeue ARGUMENTS...
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -1,7 +1,5 @@
 """The pages, as a reader takes them: what is to be typed, what is linked, what is named."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from pathlib import Path
@@ -36,7 +34,6 @@ def name_of(page: Path) -> str:
 
 
 def blocks(page: Path) -> list[Block]:
-    """In their order."""
     found = []
     for match in _FENCE.finditer(page.read_text()):
         language = re.search(r"\w+", match["info"])
@@ -69,7 +66,6 @@ def code_spans(page: Path) -> list[str]:
 
 
 def links(page: Path) -> list[str]:
-    """Targets of links and pictures."""
     return re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", prose(page)))
 
 

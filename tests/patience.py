@@ -1,7 +1,5 @@
 """Waiting that takes nothing for granted of how soon a busy machine gets to something."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -3,8 +3,6 @@
 An environment that a test defines has its worker import the test, and with it torch.
 """
 
-from __future__ import annotations
-
 import gc
 
 import workflow_rl.api

@@ -1,7 +1,5 @@
 """What a process could find changed after somebody else's code has run in it."""
 
-from __future__ import annotations
-
 import builtins
 import gc
 import locale

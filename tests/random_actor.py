@@ -1,7 +1,5 @@
 """A player whose actions are random."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,11 +22,9 @@ class RandomActor:
         self._randoms: dict[int, np.random.Generator] = {}
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
-        """Begin an episode: see Actor."""
         self._randoms[env] = np.random.default_rng(seed)
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
-        """Return actions: see Actor."""
         possible = np.ones((len(obs), self._n_actions), np.bool_)
         if self._masked:
             possible = obs[:, -self._n_actions :] > 0

@@ -1,7 +1,5 @@
 """A plug-in for pytest: a test that fails shows what the commands that it called have said."""
 
-from __future__ import annotations
-
 import traceback
 from collections import deque
 from subprocess import Popen

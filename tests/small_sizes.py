@@ -1,7 +1,5 @@
 """Commands of pages and examples with other sizes, so that each takes a moment."""
 
-from __future__ import annotations
-
 import re
 
 SMALL = {

@@ -1,15 +1,12 @@
 """What check-env says of environments of 30 kinds is what a training finds."""
 
-from __future__ import annotations
-
 import importlib.util
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.processes import ended
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -39,34 +36,30 @@ SMALL = (
 )
 
 
-def ends(*words: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "workflow_rl", *words]
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    return ended.returncode, ended.stdout + ended.stderr
-
-
 def verdict_is_right(env: str, path: Path) -> bool:
     """Whether check-env finds what a training finds. Returns whether the environment trains."""
     words = env.split()
-    found, told = ends("check-env", *words, "--steps", "50", "--seconds", "1")
-    trained, of_training = ends("train-async", "--env", *words, *SMALL, "--run-dir", str(path))
-    assert (found == 0) == (trained == 0), told + of_training
-    assert "Traceback" not in told + of_training
-    return trained == 0
+    package = [sys.executable, "-m", "workflow_rl"]
+    found = ended(*package, "check-env", *words, "--steps", "50", "--seconds", "1")
+    trained = ended(*package, "train-async", "--env", *words, *SMALL, "--run-dir", path)
+    told = found.stdout + found.stderr + trained.stdout + trained.stderr
+    assert (found.returncode == 0) == (trained.returncode == 0), told
+    assert "Traceback" not in told
+    return trained.returncode == 0
 
 
 @pytest.mark.parametrize("env", TRAIN)
-def test_what_trains_is_said_to_train(env: str, tmp_path: Path) -> None:
+def test_what_trains_is_said_to_train(env, tmp_path):
     assert verdict_is_right(env, tmp_path / "run")
 
 
 @pytest.mark.parametrize("env", FAIL)
-def test_what_does_not_train_is_said_not_to(env: str, tmp_path: Path) -> None:
+def test_what_does_not_train_is_said_not_to(env, tmp_path):
     assert not verdict_is_right(env, tmp_path / "run")
 
 
 @pytest.mark.parametrize("package", ELSEWHERE)
-def test_environments_of_further_packages(package: str, tmp_path: Path) -> None:
+def test_environments_of_further_packages(package, tmp_path):
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
     for n, env in enumerate(ELSEWHERE[package]):

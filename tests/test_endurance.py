@@ -3,19 +3,18 @@
 ENDURANCE_SECONDS: how long each run is watched, 600 unless set.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
+
+from tests.patience import eventually
+from tests.processes import start
 
 pytestmark = pytest.mark.slow
 SECONDS = float(os.environ.get("ENDURANCE_SECONDS", "600"))
@@ -39,23 +38,13 @@ Sample = tuple[float, int, int, int]
 @pytest.mark.timeout(SECONDS + 300)
 @pytest.mark.parametrize("simulator", SIZES)
 @pytest.mark.parametrize("mode", MODES)
-def test_a_long_run_keeps_what_it_has(mode: str, simulator: str, tmp_path: Path) -> None:
-    run = subprocess.Popen(
-        [
-            *(
-                sys.executable,
-                "-m",
-                "workflow_rl.commands.main",
-                *MODES[mode],
-                "--simulator",
-                simulator,
-            ),
-            *("--n-envs", str(SIZES[simulator]), "--n-workers", "2", "--quiet"),
-            *("--total-episodes", "1000000000", "--run-dir", str(tmp_path / "run")),
-        ]
-    )
+def test_a_long_run_keeps_what_it_has(mode, simulator, tmp_path):
+    options = ["--simulator", simulator, "--n-envs", SIZES[simulator], "--n-workers", 2]
+    options += ["--total-episodes", 10**9, "--run-dir", tmp_path / "run", "--quiet"]
+    run = start(*MODES[mode], *options)
     try:
-        wait_for_an_update(tmp_path / "run" / "metrics.csv", run)
+        metrics = tmp_path / "run" / "metrics.csv"
+        eventually(lambda: metrics.exists() and len(metrics.read_text().splitlines()) > 1, 120)
         samples = watched(run)
     finally:
         run.send_signal(signal.SIGTERM)
@@ -76,14 +65,6 @@ def test_a_long_run_keeps_what_it_has(mode: str, simulator: str, tmp_path: Path)
             assert min(counts[half:]) == min(counts[:half])
 
 
-def wait_for_an_update(metrics: Path, run: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 120
-    while not metrics.exists() or len(metrics.read_text().splitlines()) < 2:
-        assert run.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-
-
 def watched(run: subprocess.Popen[bytes]) -> dict[int, list[Sample]]:
     """Samples from the warm-up on, by process; of the run and all its descendants throughout."""
     begun = time.monotonic()
@@ -94,14 +75,9 @@ def watched(run: subprocess.Popen[bytes]) -> dict[int, list[Sample]]:
         if seconds >= WARM_UP:
             for process in tree:
                 with process.oneshot():
-                    samples[process.pid].append(
-                        (
-                            seconds,
-                            process.memory_full_info().uss,
-                            process.num_fds(),
-                            process.num_threads(),
-                        )
-                    )
+                    size = process.memory_full_info().uss
+                    sample = (seconds, size, process.num_fds(), process.num_threads())
+                samples[process.pid].append(sample)
         time.sleep(EVERY)
     return samples
 

@@ -1,7 +1,5 @@
 """The examples: short, of the versions that are named, and they run."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 import re
@@ -15,7 +13,6 @@ import pytest
 from packaging.requirements import Requirement
 
 from scripts.check_clients import CLIENTS, RESULT
-from tests.installed import Installed
 from tests.small_sizes import small
 
 pytestmark = pytest.mark.system
@@ -37,20 +34,20 @@ def version(requirement: Requirement) -> str:
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_an_example_is_short_and_says_how_it_is_run(name: str) -> None:
+def test_an_example_is_short_and_says_how_it_is_run(name):
     text = (ROOT / "examples" / f"{name}.py").read_text()
     assert len(text.splitlines()) <= 60
     usage = rf"^Usage: \[STEPS=\d+\] \[SEED=0\] python examples/{name}\.py$"
     assert re.search(usage, text, re.MULTILINE)
 
 
-def test_all_that_have_versions_are_checked() -> None:
+def test_all_that_have_versions_are_checked():
     named = {path.stem for path in (ROOT / "examples" / "requirements").glob("*.txt")}
     assert named == set(CLIENTS)
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_the_versions_of_the_client_are_named(name: str) -> None:
+def test_the_versions_of_the_client_are_named(name):
     named = requirements(ROOT / "examples" / "requirements" / f"{name}.txt")
     assert {CLIENTS[name], "gymnasium"} <= {r.name for r in named if version(r)}
 
@@ -64,7 +61,7 @@ def test_the_versions_of_the_client_are_named(name: str) -> None:
     ],
     ids=lambda path: path.stem,
 )
-def test_what_is_pinned_lies_in_the_ranges(path: Path) -> None:
+def test_what_is_pinned_lies_in_the_ranges(path):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     asked = itertools.chain(project["dependencies"], *project["optional-dependencies"].values())
     ranges = {r.name: r.specifier for r in map(Requirement, asked)}
@@ -91,9 +88,7 @@ def commands(path: Path) -> str:
     [path for path in sorted((ROOT / "examples").glob("*.py")) if path.stem != "one_file"],
     ids=lambda path: path.stem,
 )
-def test_it_runs_with_the_installed_package(
-    path: Path, installed: Installed, tmp_path: Path
-) -> None:
+def test_it_runs_with_the_installed_package(path, installed, tmp_path):
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.Import | ast.ImportFrom):
             module = node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
@@ -118,7 +113,7 @@ def test_it_runs_with_the_installed_package(
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", CLIENTS)
-def test_it_runs_in_an_environment_of_its_own(name: str) -> None:
+def test_it_runs_in_an_environment_of_its_own(name):
     script = ROOT / "scripts" / "check_clients.py"
     command = [sys.executable, str(script), "--client", name, "--steps", "2000"]
     subprocess.run(command, check=True)

@@ -1,7 +1,5 @@
 """Forty hostile environments through every command that plays environments, and from Python."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -110,9 +108,7 @@ def twin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DEEDS)
-def test_all_is_as_with_the_harmless_twin_or_is_refused_in_one_line(
-    name: str, twin: dict[str, Any]
-) -> None:
+def test_all_is_as_with_the_harmless_twin_or_is_refused_in_one_line(name, twin):
     Path(f"{write_module(Path(), name).partition(':')[0]}.py").replace("hostile_game.py")
     is_short = DEEDS[name].hangs or name == "stops_clock"
     for what, do in DO.items():

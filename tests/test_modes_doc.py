@@ -1,19 +1,16 @@
 """What docs/explanations/modes.md says of the presets is what they are."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from workflow_rl.async_train_workflow_rl import train_async
+from tests.cli import said_by
 from workflow_rl.runs.presets import PRESETS
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanations" / "modes.md"
-MODES = " ".join(PAGE.read_text().split())
+DOCUMENTED = dict(re.findall(r"- `([\w-]+)`: `(--[^`]*)`\.", " ".join(PAGE.read_text().split())))
 
 
 def as_options(settings: dict[str, Any]) -> str:
@@ -27,26 +24,17 @@ def as_options(settings: dict[str, Any]) -> str:
     return " ".join(words)
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_is_documented_with_its_settings(name):
-    assert f"- `{name}`: `{as_options(PRESETS[name])}`." in MODES
+def test_the_presets_are_documented_with_their_settings():
+    assert {name: as_options(settings) for name, settings in PRESETS.items()} == DOCUMENTED
 
 
-def test_no_other_preset_is_documented():
-    documented = re.findall(r"- `([\w-]+)`: `--", MODES)
-    assert sorted(documented) == sorted(PRESETS)
+def config(options: str) -> list[str]:
+    shown = said_by("train-async", options, "--n-envs 24 --dry-run")
+    values = [line.rpartition("  # ")[0] for line in shown.splitlines()]
+    return [value for value in values if not value.startswith("preset:")]
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_documented_options_give_the_preset(name, monkeypatch):
     monkeypatch.setattr("workflow_rl.runs.execute.warn_if_results_vary", lambda config: None)
-
-    def config(*arguments: str) -> list[str]:
-        result = CliRunner().invoke(train_async, [*arguments, "--n-envs", "24", "--dry-run"])
-        assert result.exit_code == 0, result.output
-        values = [line.rpartition("  # ")[0] for line in result.output.splitlines()]
-        return [value for value in values if not value.startswith("preset:")]
-
-    documented = re.search(rf"- `{name}`: `(--[^`]*)`", MODES)
-    assert documented is not None
-    assert config(*documented[1].split()) == config("--preset", name)
+    assert config(DOCUMENTED[name]) == config(f"--preset {name}")

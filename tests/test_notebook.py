@@ -1,7 +1,5 @@
 """The notebook in examples/ runs from top to bottom, and shows what it says."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path
@@ -15,9 +13,7 @@ nbclient = pytest.importorskip("nbclient")
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_notebook_trains_draws_scores_and_replays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_notebook_trains_draws_scores_and_replays(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     notebook = nbformat.read(ROOT / "examples" / "first_agent.ipynb", as_version=4)
     assert all(not cell.outputs for cell in notebook.cells if cell.cell_type == "code")

@@ -1,7 +1,5 @@
 """The package in one file: it ends with the weights of both trainers."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -27,9 +25,7 @@ def last_line(*options: str) -> str:
 
 @pytest.mark.parametrize("mode", ["async", "sync"])
 @pytest.mark.parametrize("seed", [0, 1, 7])
-def test_one_file_ends_with_the_weights_of_the_trainers(
-    seed: int, mode: str, tmp_path: Path
-) -> None:
+def test_one_file_ends_with_the_weights_of_the_trainers(seed, mode, tmp_path):
     config = TrainConfig(mode, env="CartPole-v1", total_steps=STEPS, seed=seed)
     train(config, tmp_path, quiet=True)
     weights = read_summary(tmp_path)["weights"]
@@ -40,12 +36,12 @@ def test_one_file_ends_with_the_weights_of_the_trainers(
 
 
 @pytest.mark.slow
-def test_with_default_options(tmp_path: Path) -> None:
+def test_with_default_options(tmp_path):
     train(TrainConfig("async", env="CartPole-v1"), tmp_path, quiet=True)
     assert last_line() == read_summary(tmp_path)["weights"]
 
 
-def test_one_file_is_short_and_needs_nothing_of_the_package() -> None:
+def test_one_file_is_short_and_needs_nothing_of_the_package():
     lines = ONE_FILE.read_text().splitlines()
     assert len(lines) <= 320
     assert max(map(len, lines)) <= 100
@@ -53,7 +49,7 @@ def test_one_file_is_short_and_needs_nothing_of_the_package() -> None:
     assert not [line for line in imports if "workflow_rl" in line]
 
 
-def test_a_worker_that_dies_is_named() -> None:
+def test_a_worker_that_dies_is_named():
     program = "import os, one_file\none_file.begun = lambda *_: os._exit(3)\none_file.main()\n"
     result = subprocess.run(
         [sys.executable, "-c", program],

@@ -1,7 +1,5 @@
 """A stranger's guest, installed beside the package, of which no file of ours knows."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -59,12 +57,12 @@ def run(said: Said, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_guest_is_short() -> None:
+def test_the_guest_is_short():
     files = (ROOT / "examples" / "own_guest").glob("*.*")
     assert sum(len(file.read_text().splitlines()) for file in files) < 150
 
 
-def test_its_options_are_those_of_its_environment(said: Said, tmp_path: Path) -> None:
+def test_its_options_are_those_of_its_environment(said, tmp_path):
     shown, of_default = said(tmp_path, f"train-async {ENV} --help", "train-async --help")
     assert "steady|hasty" in shown
     assert "--hosts" in shown
@@ -76,7 +74,7 @@ def test_its_options_are_those_of_its_environment(said: Said, tmp_path: Path) ->
     assert "51 is not in the range" in too_large
 
 
-def test_its_runs_are_evaluated_shown_and_resumed(said: Said, run: Path) -> None:
+def test_its_runs_are_evaluated_shown_and_resumed(said, run):
     evaluated, replayed, *_ = said(
         run,
         "evaluate run --episodes 5 --quiet",
@@ -90,15 +88,13 @@ def test_its_runs_are_evaluated_shown_and_resumed(said: Said, run: Path) -> None
     assert "Trained against steady" in (run / "report.html").read_text()
 
 
-def test_it_has_a_command_of_its_own(said: Said, tmp_path: Path) -> None:
+def test_it_has_a_command_of_its_own(said, tmp_path):
     commands, rules = said(tmp_path, "--help", "intruders-rules")
     assert "intruders-rules" in commands
     assert "Blue cleans one host a step" in rules
 
 
-def test_a_guest_that_cannot_be_imported_is_one_line(
-    said: Said, site: Path, tmp_path: Path
-) -> None:
+def test_a_guest_that_cannot_be_imported_is_one_line(said, site, tmp_path):
     broken = tmp_path / "broken"
     shutil.copytree(site, broken)
     (broken / "intruders.py").write_text("import nowhere_to_be_found\n")

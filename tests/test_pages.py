@@ -4,8 +4,6 @@ Blocks run from the top of a page to its end, in a folder that looks like a fres
 sizes below in the place of those that take minutes.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
@@ -125,9 +123,7 @@ def take(step: list[str], folder: Path) -> None:
     ],
     ids=name_of,
 )
-def test_what_is_to_be_typed_works(
-    page: Path, checkout: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_to_be_typed_works(page, checkout, monkeypatch):
     for package in NOT_EVERYWHERE.get(page.name, ()):
         pytest.importorskip(package)
     for block in blocks(page):
@@ -144,7 +140,7 @@ def test_what_is_to_be_typed_works(
 
 
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=name_of)
-def test_no_block_is_left_out(page: Path) -> None:
+def test_no_block_is_left_out(page):
     assert page.read_text().count("```") == 2 * len(blocks(page))
     for block in blocks(page):
         assert block.language in {"bash", "python", "toml", "yaml"}
@@ -153,7 +149,7 @@ def test_no_block_is_left_out(page: Path) -> None:
             assert (ROOT / block.snippet).is_file()
 
 
-def test_no_block_writes_what_git_would_see() -> None:
+def test_no_block_writes_what_git_would_see():
     """Blocks run with small sizes: one that drew into docs/figures would leave an empty picture."""
     for page, line in lines_of_blocks():
         for output in re.findall(r"--(?:output|png|plot|json|trace) (\S+)", line):
@@ -162,13 +158,13 @@ def test_no_block_writes_what_git_would_see() -> None:
             assert hidden.stdout, f"{name_of(page)}: {output}"
 
 
-def test_sizes_are_substituted() -> None:
+def test_sizes_are_substituted():
     assert small("train-async --env X \\\n  --total-steps 40000  # slow") == (
         "train-async --env X    --total-steps 6000"
     )
     assert small("evaluate runs/a --seed 7") == "evaluate runs/a --seed 7 --episodes 10"
 
 
-def test_the_readme_asks_for_no_index_of_packages() -> None:
+def test_the_readme_asks_for_no_index_of_packages():
     """A variable of pip's replaces the index that a user has set, and may be out of reach."""
     assert not re.search(r"PIP_\w+=|index-url", (ROOT / "README.md").read_text())

@@ -4,8 +4,6 @@ Commands in the text, which are mostly where a figure comes from, are parsed by 
 name.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import re
@@ -67,7 +65,7 @@ def understand(command: click.Command, arguments: list[str]) -> None:
         command.make_context("it", ["--env", found[1], *arguments])
 
 
-def test_commands_are_understood() -> None:
+def test_commands_are_understood():
     understood = set()
     for page, span in [*code_in_text(), *lines_of_blocks()]:
         if re.match(r"export [A-Z_]+=", span):  # The shell's, not this package's.
@@ -96,7 +94,7 @@ def test_commands_are_understood() -> None:
     assert len(understood) > 60
 
 
-def test_options_in_the_text_exist() -> None:
+def test_options_in_the_text_exist():
     context = click.Context(main)
     commands = [main.get_command(context, name) for name in places()]
     named = {
@@ -122,7 +120,7 @@ def test_options_in_the_text_exist() -> None:
                     assert option in named, f"{name_of(page)}: {option}"
 
 
-def test_targets_and_scripts_in_the_text_exist() -> None:
+def test_targets_and_scripts_in_the_text_exist():
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page, span in code_in_text():
         words = span.split()
@@ -143,7 +141,7 @@ def test_targets_and_scripts_in_the_text_exist() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_somewhere(page):
     for link in links(page):
         if link.startswith(("https://", "http://")):
             continue
@@ -156,17 +154,17 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(target), link
 
 
-def test_every_page_is_in_the_menu() -> None:
+def test_every_page_is_in_the_menu():
     menu = re.findall(r"(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     assert sorted(menu) == sorted(str(page.relative_to(DOCS)) for page in PAGES[1:])
 
 
-def test_pages_name_no_machine() -> None:
+def test_pages_name_no_machine():
     for page in PAGES:
         assert not re.search(r"/(?:root|home|tmp|work)/", page.read_text()), name_of(page)
 
 
-def test_what_the_site_needs_is_pinned() -> None:
+def test_what_the_site_needs_is_pinned():
     lines = (ROOT / "requirements-docs.txt").read_text().splitlines()
     named = [line for line in lines if not line.startswith(("#", "-r"))]
     assert named

@@ -1,21 +1,18 @@
 """What the reference says of files and of the environment is right."""
 
-from __future__ import annotations
-
 import csv
 import fnmatch
 import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
+from tests.cli import said_by
 from tests.pages import DOCS, prose, table
 from workflow_rl.agents.algorithm import find
 from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.scenario.actions import BLUE
 from workflow_rl.cage2.scenario2 import HOSTS
-from workflow_rl.commands.main import main
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.metrics import METRICS, return_columns
 
@@ -25,16 +22,12 @@ pytestmark = pytest.mark.system
 @pytest.fixture(scope="module")
 def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("runs") / "run"
-    options = (
-        "train-async --total-episodes 8 --episodes-per-update 4 --n-envs 2 --max-steps 5 "
-        "--keep-every 1 --final-evaluation 1 --quiet"
-    )
-    result = CliRunner().invoke(main, [*options.split(), "--run-dir", str(path)])
-    assert result.exit_code == 0, result.output
+    tiny = "--total-episodes 8 --episodes-per-update 4 --n-envs 2 --max-steps 5 --keep-every 1"
+    said_by("train-async", tiny, "--final-evaluation 1 --quiet --run-dir", path)
     return path
 
 
-def test_every_column_of_the_metrics_is_documented(run_dir: Path) -> None:
+def test_every_column_of_the_metrics_is_documented(run_dir):
     rows = table(DOCS / "reference" / "metrics.md", "column")
     with (run_dir / "metrics.csv").open(newline="") as file:
         assert [row[0].strip("`") for row in rows] == next(csv.reader(file))
@@ -47,7 +40,7 @@ def test_every_column_of_the_metrics_is_documented(run_dir: Path) -> None:
     assert all(unit and meaning for _, unit, meaning in rows + further)
 
 
-def test_every_file_of_a_run_is_documented(run_dir: Path) -> None:
+def test_every_file_of_a_run_is_documented(run_dir):
     rows = table(DOCS / "reference" / "run-folder.md", "file")
     documented = {row[0].strip("`"): row[1] for row in rows}
     there = {str(path.relative_to(run_dir)) for path in run_dir.rglob("*") if path.is_file()}
@@ -59,7 +52,7 @@ def test_every_file_of_a_run_is_documented(run_dir: Path) -> None:
             assert any(fnmatch.fnmatch(one, name) for one in there), name
 
 
-def test_the_tables_of_the_environment_are_right() -> None:
+def test_the_tables_of_the_environment_are_right():
     page = DOCS / "reference" / "environment.md"
     hosts = table(page, "index")
     assert [row[1] for row in hosts] == list(HOSTS)

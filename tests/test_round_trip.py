@@ -1,17 +1,14 @@
 """Whatever trains can be evaluated, resumed, exported and loaded, or is refused before training."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
+from tests.cli import said_by
 from tests.drawn_envs import drawn
 from workflow_rl import TrainConfig, evaluate, learning_curves, load_agent, train
-from workflow_rl.commands.main import main
 from workflow_rl.errors import ConfigError
 from workflow_rl.runs.folder import read_metrics
 
@@ -57,9 +54,7 @@ def require_round_trip(number: int, path: Path) -> bool:
     assert [row["update"] for row in read_metrics(run)] == [1, 2, 3]
     learning_curves(run)
     exported = path / "agent.npz"
-    arguments = ["export", str(run), "--format", "npz", "--output", str(exported), "--trust"]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0, result.output
+    said_by("export", run, "--format npz --trust --output", exported)
     again = evaluate(run, episodes=3, **OF_DRAWN)
     assert evaluate(exported, episodes=3, **OF_DRAWN).returns == again.returns
     assert len(played.returns) == len(again.returns)
@@ -84,12 +79,12 @@ def _require_same_actions(env: Any, *agents: Any) -> None:
 
 # One agent's, a team, a team in which a stranger is paid, and one whose agents have numbers.
 @pytest.mark.parametrize("number", [2, 3, 9, 49])
-def test_a_drawn_environment_goes_all_the_way_or_is_refused(number: int, tmp_path: Path) -> None:
+def test_a_drawn_environment_goes_all_the_way_or_is_refused(number, tmp_path):
     require_round_trip(number, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(2, 202, 20))
-def test_200_drawn_environments_go_all_the_way_or_are_refused(first: int, tmp_path: Path) -> None:
+def test_200_drawn_environments_go_all_the_way_or_are_refused(first, tmp_path):
     trained = [require_round_trip(n, tmp_path / str(n)) for n in range(first, first + 20)]
     assert any(trained)

@@ -1,12 +1,9 @@
 """What a failed test shows of the commands that it called."""
 
-from __future__ import annotations
-
-import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.processes import ended
+
 TESTS = """
 import subprocess
 import sys
@@ -55,23 +52,14 @@ def test_passes():
 """
 
 
-def test_a_failed_check_of_an_exit_code_shows_the_output(tmp_path: Path) -> None:
+def test_a_failed_check_of_an_exit_code_shows_the_output(tmp_path):
     (tmp_path / "test_it.py").write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "-p", "tests.shown_commands"]
-    shown = subprocess.run(
-        [*command, "--rootdir", str(tmp_path), "-c", "/dev/null", str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    ).stdout
+    options = ["-m", "pytest", "-p", "tests.shown_commands", "-c", "/dev/null"]
+    shown = ended(sys.executable, *options, "--rootdir", tmp_path, tmp_path).stdout
     assert "3 failed, 1 passed, 1 error" in shown
     for line in (
-        "Missing option '--fault'",
-        "'wrong' is not one of",
-        "said before the error",
-        "RuntimeError: an error in the command",
-        "said by a process",
-        "exit code 2",
+        *("Missing option '--fault'", "'wrong' is not one of", "said before the error"),
+        *("RuntimeError: an error in the command", "said by a process", "exit code 2"),
     ):
         assert line in shown, line
     assert "said before the none" not in shown

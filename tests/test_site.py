@@ -1,7 +1,5 @@
 """The built site's search finds what a stranger looks for. `make docs` builds the site."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -28,7 +26,7 @@ WANTED = {
 """Words, and a page that has to be among those found."""
 
 
-def test_the_search_finds() -> None:
+def test_the_search_finds():
     if not INDEX.exists():
         pytest.skip("no site is built here")
     index = json.loads(INDEX.read_text())

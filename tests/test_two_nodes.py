@@ -1,7 +1,5 @@
 """The steps of docs/how-to/cluster.md on two machines with addresses of their own."""
 
-from __future__ import annotations
-
 import re
 import time
 
@@ -53,7 +51,7 @@ def joined(first: Machine, second: Machine) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_the_weights_are_those_of_pipes_on_a_slow_link_and_after_a_cut() -> None:
+def test_the_weights_are_those_of_pipes_on_a_slow_link_and_after_a_cut():
     with two_machines() as (first, second, link):
         joined(first, second)
         first.run("sh", "-c", f"{TRAIN} --cluster none --run-dir /tmp/pipes")

@@ -1,7 +1,5 @@
 """The lowest version of Gymnasium that pyproject.toml allows; all other tests have the newest."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -20,7 +18,7 @@ TRAIN = (
 
 
 @pytest.mark.system
-def test_the_lowest_gymnasium_gives_the_same_weights(tmp_path: Path) -> None:
+def test_the_lowest_gymnasium_gives_the_same_weights(tmp_path):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     (allowed,) = (line for line in project["dependencies"] if line.startswith("gymnasium>="))
     lowest = allowed.partition(">=")[2].partition(",")[0]

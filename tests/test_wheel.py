@@ -1,7 +1,5 @@
 """What is installed: everything within `workflow_rl`, beside whatever else is called `agents`."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re
@@ -12,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.installed import Installed
 from tests.pages import blocks
 
 pytestmark = pytest.mark.system
@@ -24,15 +21,12 @@ TINY = [
 ]
 
 
-def test_one_package_is_installed(installed: Installed) -> None:
+def test_one_package_is_installed(installed):
     with zipfile.ZipFile(installed.wheel) as archive:
         names = archive.namelist()
         (top_level,) = (name for name in names if name.endswith("/top_level.txt"))
         assert archive.read(top_level).decode().split() == ["workflow_rl"]
-        assert {name.split("/")[0] for name in names} == {
-            "workflow_rl",
-            top_level.split("/")[0],
-        }
+        assert {name.split("/")[0] for name in names} == {"workflow_rl", top_level.split("/")[0]}
         assert "workflow_rl/agents/ppo/agent.py" in names
         assert "workflow_rl/requirements.txt" in names
         assert "workflow_rl/cage2/agent/released/champion.npz" in names
@@ -59,7 +53,7 @@ def imports_of(source: str) -> set[str]:
     return modules
 
 
-def test_it_runs_beside_another_agents(installed: Installed, tmp_path: Path) -> None:
+def test_it_runs_beside_another_agents(installed, tmp_path):
     where = installed.run(
         tmp_path, "python", "-c", "import workflow_rl; print(workflow_rl.__file__)"
     )
@@ -75,11 +69,11 @@ def test_it_runs_beside_another_agents(installed: Installed, tmp_path: Path) -> 
     installed.run(tmp_path / "submission", "python", "-c", act)
 
 
-def test_what_is_installed_runs_in_a_checkout(installed: Installed, tmp_path: Path) -> None:
+def test_what_is_installed_runs_in_a_checkout(installed, tmp_path):
     installed.run(ROOT, "workflow-rl", "train-async", *TINY, "--run-dir", tmp_path / "run")
 
 
-def test_an_interface_of_one_name(installed: Installed, tmp_path: Path) -> None:
+def test_an_interface_of_one_name(installed, tmp_path):
     code = """
 if __name__ == "__main__":  # Workers import this file.
     from tests_env import Corridor
@@ -99,7 +93,7 @@ if __name__ == "__main__":  # Workers import this file.
     installed.run(tmp_path, "python", "main.py")
 
 
-def test_the_checkout_finds_its_own(tmp_path: Path) -> None:
+def test_the_checkout_finds_its_own(tmp_path):
     (tmp_path / "agents.py").write_text("raise ImportError('a stranger')\n")
     variables = {**os.environ, "PYTHONPATH": str(tmp_path)}
     script = ROOT / "workflow_rl" / "async_train_workflow_rl.py"
@@ -113,12 +107,12 @@ def test_the_checkout_finds_its_own(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("versions", ["locked", "lowest"])
-def test_an_empty_environment(versions: str) -> None:
+def test_an_empty_environment(versions):
     subprocess.run(["bash", str(ROOT / "scripts" / "check_install.sh"), versions], check=True)
 
 
 @pytest.mark.parametrize("name", ["requirements", "requirements-dev"])
-def test_all_that_is_pinned_is_locked(name: str) -> None:
+def test_all_that_is_pinned_is_locked(name):
     pinned = set(re.findall(r"^([\w.-]+==\S+)$", (ROOT / f"{name}.txt").read_text(), re.MULTILINE))
     lock = (ROOT / f"{name}.lock").read_text()
     locked = re.findall(r"^(\S+==\S+)(?: ; .*)? \\\n +--hash=sha256:[0-9a-f]{64}\b", lock, re.M)

@@ -1,7 +1,5 @@
 """Small training runs on CountingEnv: what happens before each collection, and what is learned."""
 
-from __future__ import annotations
-
 import itertools
 import signal
 from collections.abc import Callable, Iterator
@@ -27,6 +25,7 @@ from workflow_rl.runs import agent_from_checkpoint, learner, loop
 from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 
+Learned = tuple[int, list[Trajectory]]
 PPO = {"hidden_sizes": (8,), "minibatch_size": 40, "epochs": 1}
 
 Before: Any = Callable[[LocalPool, Any, int], None]
@@ -105,12 +104,7 @@ def run(
         resumed = load_checkpoint(path / "checkpoint.safetensors")
     with on_counting_envs(make_envs or make_counting_envs) if is_replaced else nullcontext():
         return loop.train_policy(
-            config,
-            path,
-            resumed,
-            quiet=True,
-            watch=watch,
-            collector_of=collector_of,
+            config, path, resumed, quiet=True, watch=watch, collector_of=collector_of
         )
 
 
@@ -181,9 +175,6 @@ def recorded_updates(before_update: Callable[[], None] = lambda: None) -> Iterat
         for kind in (PPOAgent, SACAgent):
             patch.setattr(kind, "update", recording(kind.update))
         yield updates
-
-
-Learned = tuple[int, list[Trajectory]]
 
 
 def lags(updates: list[Learned]) -> list[set[int]]:

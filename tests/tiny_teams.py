@@ -1,7 +1,5 @@
 """Tiny environments with PettingZoo's ParallelEnv interface, without PettingZoo."""
 
-from __future__ import annotations
-
 import os
 import signal
 from contextlib import suppress

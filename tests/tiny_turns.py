@@ -1,7 +1,5 @@
 """A tiny environment of PettingZoo's AECEnv: players act in turn, by a script."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 

@@ -4,8 +4,6 @@ Each machine has its own addresses, /tmp, /dev/shm and home. A process carries E
 one to the other, as late as it is told. Needs root, and Linux with unshare, nsenter and ip.
 """
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import heapq

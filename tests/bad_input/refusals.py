@@ -1,7 +1,5 @@
 """What commands are to refuse in one line, and values that are wrong."""
 
-from __future__ import annotations
-
 import hashlib
 import resource
 import shutil

@@ -1,7 +1,5 @@
 """Whatever a checkpoint or a policy file holds: one clear line, and nothing called or filled."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import io
@@ -17,13 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bad_input.refusals import DEEP, TINY, assert_refused, cases, junk, restored
+from tests.cli import said_by
 from workflow_rl.agents.policies.policy_file import load_policy
-from workflow_rl.commands.main import main
 from workflow_rl.runs.checkpoint_file import read_values, write_values
 
 
@@ -68,7 +65,7 @@ CALLED = [
 
 @cases(50)
 @given(data=st.data())
-def test_checkpoints(data: st.DataObject, run: Path, finished: Path) -> None:
+def test_checkpoints(data, run, finished):
     path = restored(finished, run) / "checkpoint.safetensors"
     content = read_values(path)
     arguments = data.draw(st.sampled_from(OF_CHECKPOINTS))
@@ -185,9 +182,7 @@ MISTAKES: dict[str, Callable[[Any, bytes, Any], Any]] = {
 
 @pytest.mark.parametrize("arguments", [RESUME, *OF_CHECKPOINTS[2:4]], ids=" ".join)
 @pytest.mark.parametrize("called", CALLED, ids=lambda called: called[0])
-def test_nothing_is_called_that_a_checkpoint_names(
-    arguments: list[str], called: tuple[str, Any], run: Path
-) -> None:
+def test_nothing_is_called_that_a_checkpoint_names(arguments, called, run):
     content = read_values(run / "checkpoint.safetensors")
     content = _call(lambda _: called, b"", content)
     write_values(run / "checkpoint.safetensors", content)
@@ -195,7 +190,7 @@ def test_nothing_is_called_that_a_checkpoint_names(
     assert_refused(arguments, "run")
 
 
-def test_a_vast_checkpoint(run: Path) -> None:
+def test_a_vast_checkpoint(run):
     os.truncate(run / "checkpoint.safetensors", 2**40)
     for arguments in OF_CHECKPOINTS:
         assert_refused(arguments, "checkpoint.safetensors")
@@ -203,7 +198,7 @@ def test_a_vast_checkpoint(run: Path) -> None:
 
 @cases(30)
 @given(data=st.data())
-def test_policy_files(data: st.DataObject, run: Path, finished: Path) -> None:
+def test_policy_files(data, run, finished):
     path = Path("agent.npz")
     archive = (finished / "agent.npz").read_bytes()
     with np.load(io.BytesIO(archive)) as file:
@@ -239,25 +234,17 @@ def test_policy_files(data: st.DataObject, run: Path, finished: Path) -> None:
     elif kind == "vast header":
         content = content.replace(b"(52, 8)", b"(9**9,)"[:7]).replace(b"(8,)", b"(1<<40,)"[:4])
     path.write_bytes(content)
-    arguments = data.draw(
-        st.sampled_from(
-            [
-                ["evaluate", "agent.npz", "--quiet"],
-                ["export", "agent.npz", "--format", "npz", "--output", "out.npz"],
-            ]
-        )
-    )
-    if kind == "call":  # To export it nothing needs to be called.
-        arguments = ["evaluate", "agent.npz", "--quiet"]
-    assert_refused(arguments, "agent.npz")
+    evaluate = ["evaluate", "agent.npz", "--quiet"]
+    export = ["export", "agent.npz", "--format", "npz", "--output", "out.npz"]
+    arguments = data.draw(st.sampled_from([evaluate, export]))
+    # To export it nothing needs to be called.
+    assert_refused(evaluate if kind == "call" else arguments, "agent.npz")
 
 
-def test_what_is_whole_is_still_read(run: Path, finished: Path) -> None:
+def test_what_is_whole_is_still_read(run, finished):
     policy, about = load_policy(finished / "agent.npz")
     assert about["env"] == "workflow_rl/CAGE2-v0"
     content = read_values(run / "checkpoint.safetensors")
     assert copy.deepcopy(content["config"])["total_episodes"] == 8
-    arguments = ["export", "run/checkpoint.safetensors", "--format", "npz", "--output", "out.npz"]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0, result.output
+    said_by("export run/checkpoint.safetensors --format npz --output out.npz")
     assert len(load_policy(Path("out.npz"))[0].weights) == len(policy.weights)

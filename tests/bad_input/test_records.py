@@ -1,7 +1,5 @@
 """Whatever a run's records hold: one clear line, and nothing called or changed."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -15,7 +13,7 @@ from tests.bad_input.refusals import DEEP, assert_refused, cases, junk, restored
 
 @cases(20)
 @given(data=st.data())
-def test_configs(data: st.DataObject, run: Path, finished: Path) -> None:
+def test_configs(data, run, finished):
     path = restored(finished, run) / "config.json"
     config = json.loads(path.read_text())
     kind = data.draw(st.sampled_from(["bytes", "json", "field", "less", "deep", "cut", "vast"]))
@@ -42,7 +40,7 @@ def test_configs(data: st.DataObject, run: Path, finished: Path) -> None:
 
 @cases(20)
 @given(data=st.data())
-def test_records(data: st.DataObject, run: Path, finished: Path) -> None:
+def test_records(data, run, finished):
     path = restored(finished, run) / "machine.json"
     record = json.loads(path.read_text())
     kind = data.draw(st.sampled_from(["bytes", "json", "field", "long", "short", "deep", "vast"]))
@@ -71,7 +69,7 @@ METRICS = ["update", "episodes", "wall_seconds", "return_mean"]
 
 @cases(20)
 @given(data=st.data())
-def test_metrics(data: st.DataObject, run: Path, finished: Path) -> None:
+def test_metrics(data, run, finished):
     path = restored(finished, run) / "metrics.csv"
     heading, first, *_ = path.read_text().splitlines()
     columns, cells = heading.split(","), first.split(",")
@@ -98,7 +96,7 @@ def test_metrics(data: st.DataObject, run: Path, finished: Path) -> None:
 
 @cases(20)
 @given(data=st.data())
-def test_traces(data: st.DataObject, run: Path) -> None:
+def test_traces(data, run):
     span = {"ph": "X", "name": "learning", "tid": 1, "ts": 0.0, "dur": 1.0}
     name = {"ph": "M", "name": "thread_name", "tid": 1, "args": {"name": "learner"}}
     trace: Any = {"traceEvents": [name, span], "otherData": {}}

@@ -1,7 +1,5 @@
 """A real browser, where there is one: `bash scripts/check_pages.sh` sees to it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -83,5 +81,4 @@ def serious_findings(tab: Any) -> list[str]:
 
 
 def is_wider_than_the_screen(tab: Any) -> bool:
-    """Whether it has to be scrolled sideways."""
     return bool(tab.evaluate("document.documentElement.scrollWidth > innerWidth"))

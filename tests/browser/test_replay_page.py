@@ -1,7 +1,5 @@
 """The replay as a user sees it: in a browser, by slider, keys and clicks."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator
@@ -10,17 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from tests.browser.conftest import (
     DESKTOP,
     PHONE,
     SCHEMES,
-    Open,
     Opened,
     is_wider_than_the_screen,
     serious_findings,
 )
+from tests.cli import said_by
 from tests.workflow_rl.cage2.scoring.test_recording import save_run
 from tests.workflow_rl.cage2.scoring.test_replay import data_of
 from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
@@ -29,7 +26,6 @@ from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS, RED_OBS_SIZE
 from workflow_rl.cage2.scoring.players import load_trained
 from workflow_rl.cage2.scoring.protocol import cell_spec
-from workflow_rl.commands.main import main
 
 MINUS = "\u2212"
 
@@ -59,8 +55,7 @@ DOES = {
 
 
 def write(page: Path, *arguments: str | Path) -> Path:
-    result = CliRunner().invoke(main, ["replay", *map(str, arguments), "--output", str(page)])
-    assert result.exit_code == 0, result.output
+    said_by("replay", *arguments, "--output", page)
     return page
 
 
@@ -113,18 +108,13 @@ def expected_hosts(
         yield (
             host,
             [has, known, "≠\u00a0" * differs + seen, names],
-            [
-                f"Red: {session or 'no session'}{more}",
-                f"Blue saw: {seen}",
-            ],
+            [f"Red: {session or 'no session'}{more}", f"Blue saw: {seen}"],
         )
 
 
 @pytest.mark.parametrize("episode", EPISODES)
 @pytest.mark.parametrize("red_agent", RED_AGENTS[:2])
-def test_the_page_equals_the_environment_step_for_step(
-    tmp_path: Path, open_page: Open, red_agent: str, episode: int
-) -> None:
+def test_the_page_equals_the_environment_step_for_step(tmp_path, open_page, red_agent, episode):
     """The episode that `evaluate` plays, on CybORG, beside what the keys bring up on the page.
 
     In turns an agent with a network and those that reach what it seldom does.
@@ -201,7 +191,7 @@ def now(opened: Opened) -> int:
     return step
 
 
-def test_keys_slider_and_buttons(pages: dict[str, Path], open_page: Open) -> None:
+def test_keys_slider_and_buttons(pages, open_page):
     opened = open_page(pages["two"])
     tab = opened.tab
     for key, step in [("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("End", 100)]:
@@ -227,7 +217,7 @@ def test_keys_slider_and_buttons(pages: dict[str, Path], open_page: Open) -> Non
     assert now(opened) == 100
 
 
-def test_it_plays_and_pauses(pages: dict[str, Path], open_page: Open) -> None:
+def test_it_plays_and_pauses(pages, open_page):
     opened = open_page(pages["one"])
     tab = opened.tab
     tab.select_option("#speed", "15")
@@ -253,7 +243,7 @@ def test_it_plays_and_pauses(pages: dict[str, Path], open_page: Open) -> None:
     assert tab.text_content("#play") == "Play"
 
 
-def test_the_costliest_moments_are_one_click_away(pages: dict[str, Path], open_page: Open) -> None:
+def test_the_costliest_moments_are_one_click_away(pages, open_page):
     opened = open_page(pages["two"])
     tab = opened.tab
     buttons, pins = tab.locator(".moments button"), tab.locator("#chart rect.pin")
@@ -269,7 +259,7 @@ def test_the_costliest_moments_are_one_click_away(pages: dict[str, Path], open_p
     assert now(open_page(pages["two"], at="#step=41")) == 41
 
 
-def test_what_was_lost_in_all_adds_up(pages: dict[str, Path], open_page: Open) -> None:
+def test_what_was_lost_in_all_adds_up(pages, open_page):
     tab = open_page(pages["one"], at="#step=100").tab
     (sums,) = tab.locator("#lists p").all_text_contents()
     lost = [float(cost) for cost in re.findall(rf" {MINUS}(\d+\.\d)", sums)]
@@ -280,7 +270,7 @@ def test_what_was_lost_in_all_adds_up(pages: dict[str, Path], open_page: Open) -
     assert -sum(lost) == pytest.approx(total, abs=0.01)
 
 
-def test_a_screen_reader_is_told_every_step(pages: dict[str, Path], open_page: Open) -> None:
+def test_a_screen_reader_is_told_every_step(pages, open_page):
     tab = open_page(pages["one"]).tab
     assert tab.get_attribute("#spoken", "aria-live") == "polite"
     said = set()
@@ -307,9 +297,7 @@ def test_a_screen_reader_is_told_every_step(pages: dict[str, Path], open_page: O
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 @pytest.mark.parametrize("name", ["one", "two", "cage4"])
-def test_accessible_and_never_wider_than_the_screen(
-    pages: dict[str, Path], open_page: Open, name: str, size: tuple[int, int], scheme: str
-) -> None:
+def test_accessible_and_never_wider_than_the_screen(pages, open_page, name, size, scheme):
     tab = open_page(pages[name], size, scheme, "#step=40").tab
     ground = tab.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (np.mean([int(x) for x in ground[4:-1].split(",")]) > 128) == (scheme == "light")
@@ -321,7 +309,7 @@ def test_accessible_and_never_wider_than_the_screen(
 
 
 @pytest.mark.parametrize("name", ["two", "cage4"])
-def test_no_text_lies_on_another(pages: dict[str, Path], open_page: Open, name: str) -> None:
+def test_no_text_lies_on_another(pages, open_page, name):
     """Of the chart, whose labels are placed by hand."""
     for size in (DESKTOP, PHONE):
         tab = open_page(pages[name], size).tab
@@ -334,7 +322,7 @@ def test_no_text_lies_on_another(pages: dict[str, Path], open_page: Open, name: 
         assert overlapping == 0
 
 
-def test_cage4_shows_every_side_as_the_file_has_it(pages: dict[str, Path], open_page: Open) -> None:
+def test_cage4_shows_every_side_as_the_file_has_it(pages, open_page):
     opened = open_page(pages["cage4"])
     opened.tab.keyboard.press("End")
     assert now(opened) == 100
@@ -375,7 +363,7 @@ def test_cage4_shows_every_side_as_the_file_has_it(pages: dict[str, Path], open_
             assert all(f" in step {step}" in knows for _, step, _ in attacks)
 
 
-def test_cage4_tells_that_failed_impacts_cost(pages: dict[str, Path], open_page: Open) -> None:
+def test_cage4_tells_that_failed_impacts_cost(pages, open_page):
     tab = open_page(pages["cage4"]).tab
     impact, failed = 2, 3
     n_failed = 0

@@ -1,7 +1,5 @@
 """The report as a user sees it: drawn, legible, and all of it in one file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -10,12 +8,12 @@ from tests.browser.conftest import (
     DESKTOP,
     PHONE,
     SCHEMES,
-    Open,
     is_wider_than_the_screen,
     serious_findings,
 )
+from tests.cli import said_by
 from tests.workflow_rl.cage2.scoring.test_report import cage2_run
-from tests.workflow_rl.reporting.test_report import make_run, report
+from tests.workflow_rl.reporting.test_report import make_run
 from workflow_rl.cage2.scoring import report as cage2_report
 
 
@@ -26,12 +24,11 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs.append(make_run(folder / "cart-pole"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cage2_report, "EPISODES", 4)
-        result = report(*runs, "--output", folder / "report.html")
-    assert result.exit_code == 0, result.output
+        said_by("report", *runs, "--output", folder / "report.html")
     return folder / "report.html"
 
 
-def test_every_chart_is_drawn(page: Path, open_page: Open) -> None:
+def test_every_chart_is_drawn(page, open_page):
     tab = open_page(page).tab
     charts = tab.locator(".chart")
     assert charts.count() == 17
@@ -42,7 +39,7 @@ def test_every_chart_is_drawn(page: Path, open_page: Open) -> None:
         assert chart.locator(".plot").get_attribute("aria-label")
 
 
-def test_every_link_leads_somewhere(page: Path, open_page: Open) -> None:
+def test_every_link_leads_somewhere(page, open_page):
     tab = open_page(page).tab
     links = tab.evaluate("[...document.querySelectorAll('a')].map((one) => one.href)")
     assert len(links) > 12
@@ -57,15 +54,13 @@ def test_every_link_leads_somewhere(page: Path, open_page: Open) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
-def test_accessible_and_never_wider_than_the_screen(
-    page: Path, open_page: Open, size: tuple[int, int], scheme: str
-) -> None:
+def test_accessible_and_never_wider_than_the_screen(page, open_page, size, scheme):
     tab = open_page(page, size, scheme).tab
     assert not is_wider_than_the_screen(tab)
     assert serious_findings(tab) == []
 
 
-def test_charts_follow_the_scheme(page: Path, open_page: Open) -> None:
+def test_charts_follow_the_scheme(page, open_page):
     tab = open_page(page).tab
     colour = "getComputedStyle(document.querySelector('.chart .xtick text')).fill"
     light = tab.evaluate(colour)
@@ -74,7 +69,7 @@ def test_charts_follow_the_scheme(page: Path, open_page: Open) -> None:
     assert tab.evaluate(colour) == tab.evaluate("getComputedStyle(document.body).color")
 
 
-def test_no_text_of_a_chart_lies_on_another(page: Path, open_page: Open) -> None:
+def test_no_text_of_a_chart_lies_on_another(page, open_page):
     for size in (DESKTOP, PHONE):
         tab = open_page(page, size).tab
         overlapping = tab.evaluate("""() => {

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
@@ -39,7 +37,7 @@ TOLD = {
 }
 
 
-def test_what_a_run_comes_to() -> None:
+def test_what_a_run_comes_to():
     # Two episodes at once at first. 100 of -100 and then 100 of 0 pass -60 with the 40th of those.
     returns = [-100.0] * 100 + [0.0] * 100
     times = [1010.0, *(1010.0 + index / 10 for index in range(199))]
@@ -56,7 +54,7 @@ def test_what_a_run_comes_to() -> None:
     assert (none["start"], none["episodes"], none["rate"]) == (None, 0, 0.0)
 
 
-def test_tables_give_medians_spreads_and_what_was_not_reached() -> None:
+def test_tables_give_medians_spreads_and_what_was_not_reached():
     # Gains are over the best peer of the same round, and not over this package itself.
     assert gains(ROWS, "async", "cyborg", "published") == pytest.approx([20, 20, 30])
     text = page_tables({**TOLD, "rows": [*ROWS, row("torchrl", "published", 0, 0.0, start=None)]})
@@ -67,7 +65,7 @@ def test_tables_give_medians_spreads_and_what_was_not_reached() -> None:
     assert "| TorchRL | 0.0 |  |  |  |  |  |" in text
 
 
-def test_the_page_has_the_tables_of_the_stored_rows() -> None:
+def test_the_page_has_the_tables_of_the_stored_rows():
     told = json.loads(compare.ROWS.read_text())
     found = BETWEEN.search(compare.PAGE.read_text())
     assert found is not None
@@ -75,7 +73,7 @@ def test_the_page_has_the_tables_of_the_stored_rows() -> None:
     assert set(tables.NAMES) == {"ceiling", *compare.PACKAGES, *compare.IN_PROCESS, *compare.OURS}
 
 
-def test_events_of_both_kinds_are_read_as_they_are_written(tmp_path: Path) -> None:
+def test_events_of_both_kinds_are_read_as_they_are_written(tmp_path):
     metrics = tmp_path / "metrics.csv"
     assert compare.new_events(metrics, 0) == ([], 0)
     metrics.write_text("return_mean,workers_restarted\n-10,0\n-20,")
@@ -89,7 +87,7 @@ def test_events_of_both_kinds_are_read_as_they_are_written(tmp_path: Path) -> No
     assert compare.noted_events(tmp_path) == [(3.5, -1.0), (4.5, -2.0), (9.0, -3.0)]
 
 
-def test_a_run_is_measured_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_measured_and_leaves_nothing(monkeypatch):
     left: list[int] = []
     end_all = compare.end_all
 
@@ -111,9 +109,7 @@ def test_a_run_is_measured_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("simulator", ["cyborg", "compiled"])
 @pytest.mark.parametrize("trainer", compare.OURS)
-def test_our_trainers_take_what_they_are_called_with(
-    trainer: str, simulator: str, tmp_path: Path
-) -> None:
+def test_our_trainers_take_what_they_are_called_with(trainer, simulator, tmp_path):
     _, program, *options = compare.own_command(trainer, simulator, tmp_path)
     assert Path(program).exists()
     command = "train-sync" if trainer == "sync" else "train-async"
@@ -123,9 +119,7 @@ def test_our_trainers_take_what_they_are_called_with(
     assert {"n_envs: 8", f"simulator: {simulator}"} <= values
 
 
-def test_everyone_has_a_turn_and_all_is_written_at_the_end(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_everyone_has_a_turn_and_all_is_written_at_the_end(monkeypatch, tmp_path):
     asked: list[tuple[str, str]] = []
 
     def stub(name: str, simulator: str, python: str, seconds: float) -> dict[str, Any]:
@@ -163,7 +157,7 @@ def test_everyone_has_a_turn_and_all_is_written_at_the_end(
     assert CliRunner().invoke(compare.main, ["--only", "sb3,sb4"]).exit_code == 2
 
 
-def test_a_peer_that_does_not_train_says_why() -> None:
+def test_a_peer_that_does_not_train_says_why():
     with pytest.raises(
         compare.click.ClickException, match=r"tianshou on compiled(.|\n)*No module named .tianshou"
     ):

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
@@ -17,7 +15,7 @@ def row_of(*returns: float) -> dict[str, object]:
     return {"version": "2.9.2", "gymnasium": "1.4.0", "runs": runs}
 
 
-def test_the_page_has_the_table_of_the_rows() -> None:
+def test_the_page_has_the_table_of_the_rows():
     rows = json.loads(ROWS.read_text())
     found = TABLE.search(PAGE.read_text())
     assert found is not None
@@ -28,9 +26,7 @@ def test_the_page_has_the_table_of_the_rows() -> None:
     assert learnt("rllib_cage4", row_of(-4000.0, -3000.0))
 
 
-def test_what_an_example_is_told_and_what_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_an_example_is_told_and_what_is_read(tmp_path, monkeypatch):
     program = tmp_path / "examples" / "sb3_ppo.py"
     program.parent.mkdir()
     program.write_text(
@@ -44,9 +40,7 @@ def test_what_an_example_is_told_and_what_is_read(
         check_clients.run_example(Path(sys.executable), "sb3_ppo", 0, None)
 
 
-def test_rows_replace_those_of_the_same_example_and_go_when_it_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_replace_those_of_the_same_example_and_go_when_it_fails(tmp_path, monkeypatch):
     page, rows = tmp_path / "clients.md", tmp_path / "clients.json"
     page.write_text("before\n<!-- table -->\nnothing yet\n<!-- end -->\nafter\n")
     monkeypatch.setattr(check_clients, "PAGE", page)

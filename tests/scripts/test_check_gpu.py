@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
@@ -17,7 +15,7 @@ def cells(output: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
 
 
-def test_the_seconds_of_updates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_seconds_of_updates(monkeypatch, tmp_path):
     monkeypatch.setattr(check_gpu, "BATCHES", (500, 1000))
     monkeypatch.setattr(check_gpu, "usable_cores", lambda: 2)
     monkeypatch.delitem(NETWORKS, "512-512")
@@ -32,7 +30,7 @@ def test_the_seconds_of_updates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert kept.keys() == {"batches", *NETWORKS}
 
 
-def test_what_would_take_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_would_take_long_is_left_out(monkeypatch):
     monkeypatch.setattr(check_gpu, "BATCHES", (500, 1000))
     first, second = check_gpu.timed("64-64", "cpu", 1, 0.0)
     assert first is not None
@@ -40,9 +38,7 @@ def test_what_would_take_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(("gpu", "code"), [(100.0, 0), (80.0, 1), (math.nan, 1)])
-def test_returns_must_agree(
-    gpu: float, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_returns_must_agree(gpu, code, monkeypatch, tmp_path):
     def final_return(folder: Path, task: str, seed: int, device: str) -> float:
         return seed + (gpu if folder.name == "on GPU" else 101.0)
 

@@ -1,7 +1,5 @@
 """The check on emulated processors, small: one of Intel's and one of AMD's."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
@@ -15,7 +13,7 @@ SIZE = ("--max-steps", "20", "--native-episodes", "240", "--episodes", "24")
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("qemu-x86_64") is None, reason="qemu-user is not installed")
-def test_emulated_processors_give_the_same_weights() -> None:
+def test_emulated_processors_give_the_same_weights():
     done = subprocess.run(
         [sys.executable, str(SCRIPT), *SIZE, "--cpu", "Haswell", "--cpu", "EPYC-Rome"],
         capture_output=True,

@@ -1,6 +1,4 @@
-"""What `count_house.py` counts, and the limits of it."""
-
-from __future__ import annotations
+"""What `count_house.py` counts, and its limits."""
 
 import ast
 
@@ -8,23 +6,6 @@ import pytest
 from click.testing import CliRunner
 
 from scripts import count_house
-from scripts.count_house import (
-    CONFIG,
-    ONCE,
-    ROOT,
-    are_twins,
-    bindings,
-    env_classes,
-    error_classes,
-    files_asking_of_population,
-    files_that_know,
-    homes,
-    knows_trust,
-    limits,
-    lines_of,
-    public_definitions,
-    ways_of_acting,
-)
 
 SOURCE = """
 def shown(one, *, own):
@@ -40,29 +21,29 @@ class Shown:
 """
 
 
-def test_what_a_module_binds_and_defines() -> None:
+def test_what_a_module_binds_and_defines():
     tree = ast.parse(SOURCE)
-    assert sorted(bindings(tree)) == ["each", "left", "one", "own", "self"]
-    assert list(public_definitions(tree)) == ["shown", "Shown"]
+    assert sorted(count_house.bindings(tree)) == ["each", "left", "one", "own", "self"]
+    assert list(count_house.public_definitions(tree)) == ["shown", "Shown"]
 
 
-def test_a_link_counts_once() -> None:
-    files = lines_of("agents/*.py", "workflow_rl/*.py")
+def test_a_link_counts_once():
+    files = count_house.lines_of("agents/*.py", "workflow_rl/*.py")
     assert "agents/algorithm.py" in files
     assert not any(name.startswith("workflow_rl/agents") for name in files)
 
 
-def test_guests_that_have_the_same_are_twins() -> None:
+def test_guests_that_have_the_same_are_twins():
     tree = ast.parse("class Shown: pass")
     guests = ["workflow_rl/cage2/env/shown.py", "workflow_rl/cage4/env/shown.py"]
     handed_in = "workflow_rl/cage2/submission/files/agent.py"
-    assert homes(dict.fromkeys([*guests, handed_in], tree)) == {"Shown": guests}
-    assert are_twins(guests)
-    assert not are_twins([*guests, "workflow_rl/runs/shown.py"])
-    assert not are_twins(["workflow_rl/cage2/shown.py", guests[1]])
+    assert count_house.homes(dict.fromkeys([*guests, handed_in], tree)) == {"Shown": guests}
+    assert count_house.are_twins(guests)
+    assert not count_house.are_twins([*guests, "workflow_rl/runs/shown.py"])
+    assert not count_house.are_twins(["workflow_rl/cage2/shown.py", guests[1]])
 
 
-def test_env_classes_and_ways_of_acting_are_those_of_cage2() -> None:
+def test_env_classes_and_ways_of_acting_are_those_of_cage2():
     players = ast.parse("""
 class Player:
     def decide(self): ...
@@ -78,30 +59,30 @@ class ShownEnvs: ...
 class _HiddenEnv: ...
 """)
     trees = {"workflow_rl/cage2/env/players.py": players, "workflow_rl/cage4/players.py": players}
-    assert ways_of_acting(trees) == ["Player"]
-    assert env_classes(trees) == ["ShownEnvs"]
+    assert count_house.ways_of_acting(trees) == ["Player"]
+    assert count_house.env_classes(trees) == ["ShownEnvs"]
 
 
-def test_a_file_knows_an_action_by_its_name_or_its_constant() -> None:
+def test_a_file_knows_an_action_by_its_name_or_its_constant():
     sources = {
         "a.py": 'KINDS = "Sleep", "Restore User1"',
         "b.py": "from tables import RESTORE",
         "c.py": '"""Restore is not known here."""\nrestore = 1',
     }
     trees = {f"workflow_rl/cage2/{file}": ast.parse(source) for file, source in sources.items()}
-    assert files_that_know(["Sleep", "Restore"], trees) == 2
+    assert count_house.files_that_know(["Sleep", "Restore"], trees) == 2
 
 
-def test_error_classes_derive_from_exceptions_of_python() -> None:
+def test_error_classes_derive_from_exceptions_of_python():
     sources = {
         "a.py": "class FirstError(ValueError): ...\nclass Record: ...",
         "b.py": "class SecondError(FirstError): ...",
     }
     trees = {file: ast.parse(source) for file, source in sources.items()}
-    assert error_classes(trees) == ["FirstError", "SecondError"]
+    assert count_house.error_classes(trees) == ["FirstError", "SecondError"]
 
 
-def test_a_file_asks_for_a_population_by_a_function_or_the_files_name() -> None:
+def test_a_file_asks_for_a_population_by_a_function_or_the_files_name():
     sources = {
         "a.py": "from folder import POPULATION_FILE",
         "b.py": "folder.is_population(path)",
@@ -109,19 +90,19 @@ def test_a_file_asks_for_a_population_by_a_function_or_the_files_name() -> None:
         "d.py": 'POPULATION_FILE = "population.json"',
     }
     trees = {file: ast.parse(source) for file, source in sources.items()}
-    assert files_asking_of_population(trees) == ["a.py", "b.py"]
+    assert count_house.files_asking_of_population(trees) == ["a.py", "b.py"]
 
 
-def test_what_is_over_its_limit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert all((ROOT / name).is_file() for name in CONFIG)
-    found = limits()
+def test_what_is_over_its_limit_is_named(monkeypatch):
+    assert all((count_house.ROOT / name).is_file() for name in count_house.CONFIG)
+    found = count_house.limits()
     monkeypatch.setattr(count_house, "figures", lambda: found)
     assert CliRunner().invoke(count_house.main).exit_code == 0
     found["circles of files"] += 1
     result = CliRunner().invoke(count_house.main)
     assert result.exit_code == 1
     assert result.output.endswith("over its limit: circles of files\n")
-    found = {**limits(), next(iter(ONCE)): 0}
+    found = {**count_house.limits(), next(iter(count_house.ONCE)): 0}
     result = CliRunner().invoke(count_house.main)
     assert result.output.endswith("nothing was counted: configs made for a run\n")
 
@@ -137,5 +118,5 @@ def test_what_is_over_its_limit_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         ('"""Takes --trust."""; print("do not trust them")', False),
     ],
 )
-def test_files_that_know_trust(source: str, knows: bool) -> None:
-    assert knows_trust(ast.parse(source)) == knows
+def test_files_that_know_trust(source, knows):
+    assert count_house.knows_trust(ast.parse(source)) == knows

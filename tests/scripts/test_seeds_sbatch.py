@@ -1,7 +1,5 @@
 """The job script for SLURM, with stand-ins for sbatch and scontrol."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -67,7 +65,7 @@ def submitted(folder: Path, **variables: str) -> list[str]:
 
 
 @pytest.mark.skipif(not (ROOT / ".venv").exists(), reason="the script runs .venv's Python")
-def test_runs_outlive_the_time_limit(tmp_path: Path) -> None:
+def test_runs_outlive_the_time_limit(tmp_path):
     assert submitted(tmp_path) == ["ended", "code 138", "code 138", "ended"]
     stopped = read_summary(tmp_path / "runs" / "tiny" / "seed-1")
     assert stopped["finished"]
@@ -83,12 +81,12 @@ def test_runs_outlive_the_time_limit(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not (ROOT / ".venv").exists(), reason="the script runs .venv's Python")
-def test_a_cancelled_run_is_saved_and_not_queued_again(tmp_path: Path) -> None:
+def test_a_cancelled_run_is_saved_and_not_queued_again(tmp_path):
     assert submitted(tmp_path, LIMIT="TERM") == ["ended", "code 143"]
     assert not read_summary(tmp_path / "runs" / "tiny" / "seed-1")["finished"]
 
 
-def test_a_run_without_a_checkpoint_is_not_queued_again(tmp_path: Path) -> None:
+def test_a_run_without_a_checkpoint_is_not_queued_again(tmp_path):
     """As one that copies a teacher for longer than the limit."""
     stand_ins = {
         ".venv/bin/python": "#!/usr/bin/env bash\ntrap 'exit 138' USR1\ntouch begun\n"
@@ -115,6 +113,6 @@ def test_a_run_without_a_checkpoint_is_not_queued_again(tmp_path: Path) -> None:
     assert not (tmp_path / "requeued").exists()
 
 
-def test_the_page_and_the_script_name_the_same_signal() -> None:
+def test_the_page_and_the_script_name_the_same_signal():
     (asked,) = re.findall(r"^#SBATCH (--signal=\S+)$", SCRIPT.read_text(), re.M)
     assert f"`{asked}`" in (ROOT / "docs" / "how-to" / "slurm.md").read_text()

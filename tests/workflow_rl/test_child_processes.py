@@ -1,7 +1,5 @@
 """Child processes run no module of the current folder, which may be a stranger's."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import glob
@@ -16,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.called_functions import calls_in
 from workflow_rl.check_install import PACKAGES
 from workflow_rl.environments import simulator_process
 
@@ -61,22 +60,12 @@ def starts(source: str) -> Iterator[str]:
     """The names of calls that may start a process."""
     if not WORDS.search(source):  # Parsing takes most of the time.
         return
-    tree = ast.parse(source)
-    imported = {
-        alias.asname or alias.name: f"{node.module}.{alias.name}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            name = ast.unparse(node.func)
-            name = imported.get(name, name)
-            if STARTS.match(name):
-                yield name.rpartition(".")[2]
+    for name, _ in calls_in(ast.parse(source)):
+        if STARTS.match(name):
+            yield name.rpartition(".")[2]
 
 
-def test_each_place_that_starts_a_process_is_known() -> None:
+def test_each_place_that_starts_a_process_is_known():
     files = [path for room in ("agents", "workflow_rl", "scripts") for path in ROOT.glob(room)]
     found = Counter(
         (str(path.relative_to(ROOT)), name)
@@ -95,12 +84,12 @@ def test_each_place_that_starts_a_process_is_known() -> None:
         "from multiprocessing import get_context\nget_context('spawn')",
     ],
 )
-def test_starts_are_found(source: str) -> None:
+def test_starts_are_found(source):
     assert list(starts(source))
 
 
 @pytest.mark.parametrize("script", sorted(ROOT.glob("scripts/*.sh")), ids=lambda path: path.name)
-def test_shell_scripts_call_python_in_the_checkout(script: Path) -> None:
+def test_shell_scripts_call_python_in_the_checkout(script):
     if script.name != "setup.sh":  # Others read it, when they are there.
         before = script.read_text().partition("python")[0]
         assert 'cd "$(dirname "${BASH_SOURCE[0]}")/.."' in before
@@ -156,9 +145,7 @@ if __name__ == "__main__":
 
 @pytest.mark.system
 @pytest.mark.parametrize("python", pythons())
-def test_another_interpreter_runs_nothing_of_the_folder(
-    python: str, ran: Path, tmp_path: Path
-) -> None:
+def test_another_interpreter_runs_nothing_of_the_folder(python, ran, tmp_path):
     assert f"{python}: python 3." in call(tmp_path, MAIN, "doctor", "--env-python", python)
     options = ["--total-steps", "32", "--steps-per-update", "16", "--quiet", "--n-workers", "1"]
     training = ["train-async", "--env", "CartPole-v1", "--run-dir", str(tmp_path / "run"), *options]
@@ -169,11 +156,11 @@ def test_another_interpreter_runs_nothing_of_the_folder(
 
 
 @pytest.mark.system
-def test_a_pool_runs_nothing_of_the_folder(ran: Path, tmp_path: Path) -> None:
+def test_a_pool_runs_nothing_of_the_folder(ran, tmp_path):
     assert "1 2" in call(tmp_path, POOL)
     assert not ran.exists(), ran.read_text()
 
 
-def test_the_folder_would_be_searched(ran: Path) -> None:
+def test_the_folder_would_be_searched(ran):
     subprocess.run([sys.executable, "-c", "import json"])
     assert "json" in ran.read_text()

@@ -3,8 +3,6 @@ one line, within the deadline. The process and the machine are as before.
 
 `tests/test_hostile_commands.py` gives them to all commands."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +28,11 @@ def config_of(env: str, deadline: float = 60.0) -> TrainConfig:
 
 @pytest.fixture(scope="module")
 def twin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the harmless twin."""
     return train(config_of("tests.hostile_envs:Harmless"), tmp_path_factory.mktemp("twin"))
 
 
 @pytest.mark.parametrize("name", [name for name in DEEDS if name not in IMPORT_TORCH[1:]])
-def test_an_environment_hurts_only_itself(
-    name: str, twin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_environment_hurts_only_itself(name, twin, tmp_path, monkeypatch):
     env = write_module(tmp_path, name)
     monkeypatch.chdir(tmp_path)
     config = config_of(env, 1.0 if DEEDS[name].hangs else 60.0)

@@ -1,17 +1,13 @@
 """What importing a module loads: workers start many times, and must start quickly."""
 
-from __future__ import annotations
-
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.processes import ended, said_by_python
+
 pytestmark = pytest.mark.system
 
-ROOT = Path(__file__).resolve().parents[2]
 LIGHT = {"torch", "click", "pydantic"}
 NOT_LOADED = {
     "workflow_rl.agents.trajectory": LIGHT,
@@ -53,20 +49,12 @@ for module in sys.argv[1:]:
 @pytest.fixture(scope="module")
 def loaded() -> dict[str, set[str]]:
     """The packages that each module loads, alone in a process."""
-    shown = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *NOT_LOADED],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    lines = (line.split() for line in shown.stdout.splitlines())
+    lines = map(str.split, said_by_python("-c", PROGRAM, *NOT_LOADED).splitlines())
     return {module: set(packages) for module, *packages in lines}
 
 
 @pytest.mark.parametrize("module", NOT_LOADED)
-def test_a_module_loads_no_more_than_it_needs(module: str, loaded: dict[str, set[str]]) -> None:
+def test_a_module_loads_no_more_than_it_needs(module, loaded):
     assert not loaded[module] & NOT_LOADED[module]
 
 
@@ -76,19 +64,11 @@ OF_WORKERS = (
 )
 
 
-def test_the_main_process_of_an_asynchronous_run_does_without_what_workers_are_made_of() -> None:
+def test_the_main_process_of_an_asynchronous_run_does_without_what_workers_are_made_of():
     modules = "workflow_rl.runs.loop, workflow_rl.collection.try_in_worker"
-    code = f"import sys, {modules}; print(*sys.modules)"
-    shown = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert "workflow_rl.collection.local_pool" in shown.stdout.split()
-    assert not {f"workflow_rl.{name}" for name in OF_WORKERS} & set(shown.stdout.split())
+    loaded = said_by_python("-c", f"import sys, {modules}; print(*sys.modules)").split()
+    assert "workflow_rl.collection.local_pool" in loaded
+    assert not {f"workflow_rl.{name}" for name in OF_WORKERS} & set(loaded)
 
 
 @pytest.mark.parametrize(
@@ -98,13 +78,9 @@ def test_the_main_process_of_an_asynchronous_run_does_without_what_workers_are_m
         ("--help", 0, {"torch", "gymnasium", "numpy"}),
     ],
 )
-def test_help_and_a_refused_option_import_nothing_heavy(
-    option: str, code: int, heavy: set[str]
-) -> None:
-    command = ["-X", "importtime", "-m", "workflow_rl", "train-async", option]
-    done = subprocess.run(
-        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, timeout=120
-    )
+def test_help_and_a_refused_option_import_nothing_heavy(option, code, heavy):
+    command = ["-X", "importtime", "-m", "workflow_rl", "train-async"]
+    done = ended(sys.executable, *command, option)
     assert done.returncode == code
     lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
     imported = {line.rpartition("|")[2].strip() for line in lines}
@@ -112,31 +88,23 @@ def test_help_and_a_refused_option_import_nothing_heavy(
     assert not heavy & imported
 
 
-def test_a_package_that_is_run_has_the_environments(tmp_path: Path) -> None:
+MADE = "import gymnasium; print(gymnasium.spec('workflow_rl/CAGE2-v0').id)"
+
+
+def test_a_package_that_is_run_has_the_environments(tmp_path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "__init__.py").write_text("import workflow_rl")
-    made = "import gymnasium; print(gymnasium.spec('workflow_rl/CAGE2-v0').id)"
-    (tmp_path / "own" / "__main__.py").write_text(made)
-    done = subprocess.run(
-        [sys.executable, "-m", "own"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.stdout.split() == ["workflow_rl/CAGE2-v0"]
+    (tmp_path / "own" / "__main__.py").write_text(MADE)
+    assert said_by_python("-m", "own", cwd=tmp_path) == "workflow_rl/CAGE2-v0\n"
 
 
-CHILD = """
+CHILD = f"""
 import multiprocessing, sys
 sys.argv[0] = "workflow-rl"
 import workflow_rl
 
 def made():
-    import gymnasium
-    print(gymnasium.spec("workflow_rl/CAGE2-v0").id)
+    {MADE}
 
 if __name__ == "__main__":
     assert "gymnasium" not in sys.modules
@@ -146,17 +114,9 @@ if __name__ == "__main__":
 """
 
 
-def test_a_process_that_a_command_starts_has_the_environments(tmp_path: Path) -> None:
+def test_a_process_that_a_command_starts_has_the_environments(tmp_path):
     (tmp_path / "program.py").write_text(CHILD)
-    done = subprocess.run(
-        [sys.executable, str(tmp_path / "program.py")],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.stdout.split() == ["workflow_rl/CAGE2-v0"], done.stderr
+    assert said_by_python(tmp_path / "program.py") == "workflow_rl/CAGE2-v0\n"
 
 
 OWN = """
@@ -176,15 +136,6 @@ if __name__ == "__main__":
 """
 
 
-def test_a_worker_that_imports_the_users_script_has_no_torch(tmp_path: Path) -> None:
+def test_a_worker_that_imports_the_users_script_has_no_torch(tmp_path):
     (tmp_path / "own.py").write_text(OWN)
-    done = subprocess.run(
-        [sys.executable, "own.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert set(done.stdout.splitlines()) == {"False"}
+    assert set(said_by_python("own.py", cwd=tmp_path).splitlines()) == {"False"}

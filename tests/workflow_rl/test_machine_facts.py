@@ -1,15 +1,14 @@
 """How many cores a process may keep busy, by what it is bound to and by its container's quota."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 import pytest
 
 from workflow_rl import machine_facts
 
-V1, V2 = ("cpu.cfs_quota_us", "cpu.cfs_period_us"), ("cpu.max",)
+
+def of_version_1(folder: str, quota: str, period: str) -> dict[str, str]:
+    return {f"{folder}/cpu.cfs_quota_us": quota, f"{folder}/cpu.cfs_period_us": period}
 
 
 @pytest.mark.parametrize(
@@ -22,35 +21,18 @@ V1, V2 = ("cpu.cfs_quota_us", "cpu.cfs_period_us"), ("cpu.max",)
         ("0::/a/b", {"a/cpu.max": "400000 100000", "a/b/cpu.max": "200000 100000"}, 2),
         # The host's path, which is not there inside of the container.
         ("0::/docker/1234", {"cpu.max": "200000 100000"}, 2),
-        ("4:cpu,cpuacct:/", {"cpu/cpu.cfs_quota_us": "300000", "cpu/cpu.cfs_period_us": "1e5"}, 3),
-        (
-            "3:memory:/x\n4:cpu,cpuacct:/a",
-            {
-                "cpu,cpuacct/a/cpu.cfs_quota_us": "100000",
-                "cpu,cpuacct/a/cpu.cfs_period_us": "100000",
-            },
-            1,
-        ),
-        ("4:cpu:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 8),
+        ("4:cpu,cpuacct:/", of_version_1("cpu", "300000", "1e5"), 3),
+        ("3:memory:/x\n4:cpu,cpuacct:/a", of_version_1("cpu,cpuacct/a", "100000", "100000"), 1),
+        ("4:cpu:/", of_version_1("cpu", "-1", "100000"), 8),
         # Version 1 with an empty hierarchy of version 2 beside it.
-        (
-            "1:cpu:/a\n0::/",
-            {"cpu/a/cpu.cfs_quota_us": "150000", "cpu/a/cpu.cfs_period_us": "100000"},
-            2,
-        ),
+        ("1:cpu:/a\n0::/", of_version_1("cpu/a", "150000", "100000"), 2),
         ("0::/", {"unified/cpu.max": "200000 100000"}, 2),
         ("0::/", {"cpu.max": "nonsense"}, 8),
         ("", {}, 8),
         ("nonsense", {}, 8),
     ],
 )
-def test_a_containers_quota_counts(
-    groups: str,
-    files: dict[str, str],
-    cores: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_containers_quota_counts(groups, files, cores, tmp_path, monkeypatch):
     asked, root = tmp_path / "cgroup", tmp_path / "fs"
     asked.write_text(groups + "\n")
     for name, content in files.items():
@@ -61,8 +43,6 @@ def test_a_containers_quota_counts(
     assert machine_facts.usable_cores() == cores
 
 
-def test_without_control_groups_all_cores_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_control_groups_all_cores_count(tmp_path, monkeypatch):
     monkeypatch.setattr(machine_facts, "CGROUPS", (tmp_path / "none", tmp_path))
     assert machine_facts.usable_cores() == len(os.sched_getaffinity(0))

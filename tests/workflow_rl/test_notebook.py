@@ -1,9 +1,5 @@
 """What a notebook's user meets: names to complete, short texts, figures."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from matplotlib.figure import Figure
 
@@ -14,19 +10,19 @@ from workflow_rl.evaluation.evaluate import Evaluation
 from workflow_rl.runs import loop
 
 
-def test_lazy_names_are_completed_and_there() -> None:
+def test_lazy_names_are_completed_and_there():
     lazy = {"train", "evaluate", "load_agent", "learning_curves", "TrainConfig"}
     assert lazy <= set(dir(workflow_rl))
     assert all(getattr(workflow_rl, name) for name in lazy)
 
 
-def test_an_evaluation_is_a_short_text() -> None:
+def test_an_evaluation_is_a_short_text():
     returns = [float(n % 3) for n in range(1000)]
     text = repr(Evaluation("CartPole-v1", 0, returns, [1] * 1000, 0.1))
     assert text == "Evaluation(CartPole-v1, 1000 episodes, mean 0.999 ± 0.051)"
 
 
-def test_learning_curves_are_a_figure(tmp_path: Path) -> None:
+def test_learning_curves_are_a_figure(tmp_path):
     for seed in (0, 1):
         with on_counting_envs():
             loop.train_policy(config_of(seed=seed), tmp_path / f"seed-{seed}", quiet=True)
@@ -38,7 +34,7 @@ def test_learning_curves_are_a_figure(tmp_path: Path) -> None:
         workflow_rl.learning_curves(tmp_path)
 
 
-def test_labels_name_the_lines_in_their_order(tmp_path: Path):
+def test_labels_name_the_lines_in_their_order(tmp_path):
     with on_counting_envs():
         for name, seed, clip in (("a", 0, 0.2), ("b", 1, 0.2), ("c", 0, 0.1)):
             config = config_of(settings={"clip_range": clip}, seed=seed)

@@ -1,7 +1,5 @@
 """Nothing in the package writes files but `output_files`: no link is followed, nothing is half."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter
@@ -9,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.called_functions import calls_in, name_of
 
 ROOT = Path(__file__).parents[2]
 LIBRARIES = {
@@ -25,14 +25,7 @@ METHODS = {
 }
 """Methods that change files, of paths above all."""
 REMOVING = {
-    "replace",
-    "rename",
-    "renames",
-    "move",
-    "remove",
-    "unlink",
-    "rmdir",
-    "removedirs",
+    *("replace", "rename", "renames", "move", "remove", "unlink", "rmdir", "removedirs"),
     "rmtree",
 }
 """What takes a file away, or puts another in its place."""
@@ -80,34 +73,17 @@ def ways_to_write(source: str) -> Iterator[str]:
         if isinstance(node, ast.With)
         for item in node.items
         if isinstance(item.optional_vars, ast.Name)
-        and _name(item.context_expr).partition(".")[0] in ("replacing", "appending")
+        and name_of(item.context_expr).partition(".")[0] in ("replacing", "appending")
     }
     in_memory = {
         target.id
         for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and _name(node.value).endswith("BytesIO")
+        if isinstance(node, ast.Assign) and name_of(node.value).endswith("BytesIO")
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    of_library = {
-        alias.asname or alias.name: f"{node.module}.{alias.name}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    of_library |= {
-        alias.asname: alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import)
-        for alias in node.names
-        if alias.asname
-    }
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call):
-            continue
-        whole = of_library.get(_name(node), _name(node))
+    for whole, node in calls_in(tree):
         library, _, name = whole.rpartition(".")
-        library = of_library.get(library, library)
         if library == "workflow_rl.output_files":
             continue
         given = [*node.args, *(one for one in node.keywords if one.arg == "target")]
@@ -131,7 +107,7 @@ def _names(call: ast.Call) -> set[str]:
 
 
 def _may_write(name: str, call: ast.Call) -> bool:
-    if name == "save" and _name(call).partition(".")[0] in ("self", "learner", "run", "training"):
+    if name == "save" and name_of(call).partition(".")[0] in ("self", "learner", "run", "training"):
         return False  # Of a run's folder.
     if name not in ("open", "ZipFile"):
         return True
@@ -139,19 +115,10 @@ def _may_write(name: str, call: ast.Call) -> bool:
     return any(isinstance(one, str) and set(one) & set("wax+") and len(one) < 4 for one in modes)
 
 
-def _name(node: ast.AST) -> str:
-    """`a.b.c` of a call of `a.b.c(...)`; an expression before a dot is a `_`."""
-    if isinstance(node, ast.Call):
-        return _name(node.func)
-    if isinstance(node, ast.Attribute):
-        return f"{_name(node.value)}.{node.attr}"
-    return node.id if isinstance(node, ast.Name) else "_"
-
-
 FILES = sorted([*ROOT.glob("agents/**/*.py"), *ROOT.glob("workflow_rl/**/*.py")])
 
 
-def test_nothing_else_writes() -> None:
+def test_nothing_else_writes():
     found = Counter(
         (str(path.relative_to(ROOT)), name)
         for path in FILES
@@ -162,7 +129,7 @@ def test_nothing_else_writes() -> None:
     assert ALLOWED.keys() - found.keys() == set(), "these write no more"
 
 
-def test_one_function_moves_and_one_removes() -> None:
+def test_one_function_moves_and_one_removes():
     """In `output_files` itself, which the test above leaves out; and in the scripts."""
     source = (ROOT / "workflow_rl" / "output_files.py").read_text(encoding="utf-8")
     found = {
@@ -191,7 +158,7 @@ def test_one_function_moves_and_one_removes() -> None:
         *("zipfile.ZipFile(path, 'w')", "json.dump(one, path.open('w'))", "os.symlink(a, b)"),
     ],
 )
-def test_ways_to_write_are_found(source: str) -> None:
+def test_ways_to_write_are_found(source):
     assert list(ways_to_write(source))
 
 
@@ -204,5 +171,5 @@ def test_ways_to_write_are_found(source: str) -> None:
         *("dataclasses.replace(one, a=1)", "names.remove('a')", "read_text(path, 9)"),
     ],
 )
-def test_reading_is_no_way_to_write(source: str) -> None:
+def test_reading_is_no_way_to_write(source):
     assert not list(ways_to_write(source))

@@ -99,6 +99,9 @@ def test_an_error_while_writing_leaves_the_old_one_alone(tmp_path):
 
     with pytest.raises(ZeroDivisionError):
         fail_half_way()
+    with pytest.raises(OSError, match="File name too long") as raised:
+        write_text(tmp_path / ("n" * 300), "text")
+    assert Path(raised.value.filename).name == "n" * 300
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert (tmp_path / "file").read_text() == "old"
 
@@ -166,12 +169,6 @@ def test_two_may_write_one_file_at_a_time(tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
 
 
-def test_an_error_names_the_file_that_is_written(tmp_path):
-    with pytest.raises(OSError, match="File name too long") as raised:
-        write_text(tmp_path / ("n" * 300), "text")
-    assert Path(raised.value.filename).name == "n" * 300
-
-
 def test_a_copy_is_of_a_file_that_ends(tmp_path):
     (tmp_path / "endless").symlink_to("/dev/zero")
     os.mkfifo(tmp_path / "pipe")
@@ -184,21 +181,18 @@ def test_a_copy_is_of_a_file_that_ends(tmp_path):
     assert (tmp_path / "copy").read_bytes() == bytes(10)
 
 
-def test_a_folder_that_is_a_link_is_not_filled(tmp_path):
-    (tmp_path / "own").mkdir()
-    (tmp_path / "kept").symlink_to(tmp_path / "own")
-    with pytest.raises(OSError, match="kept is a link"):
-        make_folder(tmp_path / "kept")
-    make_folder(tmp_path / "own")
-
-
-def test_files_to_write_on_are_neither_links_nor_pipes(tmp_path):
+def test_what_is_written_on_is_neither_a_link_nor_a_pipe(tmp_path):
+    (tmp_path / "folder").mkdir()
     (tmp_path / "own").write_text("the user's")
-    (tmp_path / "link").symlink_to(tmp_path / "own")
+    for name in ("folder", "own"):
+        (tmp_path / f"link to {name}").symlink_to(tmp_path / name)
     os.mkfifo(tmp_path / "pipe")
-    for name in ("link", "pipe"):
+    for name in ("link to own", "pipe"):
         with pytest.raises(OSError, match=r"link|no file|No such device"):
             appending(tmp_path / name)
+    with pytest.raises(OSError, match="folder is a link"):
+        make_folder(tmp_path / "link to folder")
+    make_folder(tmp_path / "folder")
     with appending(tmp_path / "own") as file:
         file.write(", and more")
     assert (tmp_path / "own").read_text() == "the user's, and more"

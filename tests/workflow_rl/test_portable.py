@@ -1,19 +1,15 @@
 """What libraries are held to: in every entry point, in workers, and what a user makes of it."""
 
-from __future__ import annotations
-
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.processes import ended
 from workflow_rl.portable import NATIVE, PINS
 
 pytestmark = pytest.mark.system
 
-ROOT = Path(__file__).resolve().parents[2]
 DEPARTURES = """
 from workflow_rl import portable
 print(portable.departures())
@@ -39,17 +35,14 @@ worker.join()
 """
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*PINS, NATIVE):
+        monkeypatch.delenv(name, raising=False)
+
+
 def run(code: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {name: v for name, v in os.environ.items() if name not in {*PINS, NATIVE}}
-    return subprocess.run(
-        [sys.executable, *options, "-c", code],
-        cwd=ROOT,
-        env={**environment, **variables},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return ended(sys.executable, *options, "-c", code, **variables)
 
 
 def report(code: str, *options: str, **variables: str) -> str:
@@ -59,7 +52,7 @@ def report(code: str, *options: str, **variables: str) -> str:
 
 
 @pytest.mark.parametrize("entry_point", ENTRY_POINTS)
-def test_every_entry_point_is_held(entry_point: str) -> None:
+def test_every_entry_point_is_held(entry_point):
     code = f"""
 import runpy, sys
 sys.argv[1:] = ["--help"]
@@ -71,28 +64,28 @@ except SystemExit:
     assert report(code + REPORT) == HELD
 
 
-def test_so_are_workers() -> None:
+def test_so_are_workers():
     assert report(WORKER.format(report=REPORT)) == HELD
 
 
-def test_so_is_whoever_imports_the_package_and_numpy_knows_all_it_is_told_to_leave_out() -> None:
+def test_so_is_whoever_imports_the_package_and_numpy_knows_all_it_is_told_to_leave_out():
     """NumPy would go on with a warning that nobody sees."""
     assert report("import workflow_rl\nimport numpy" + REPORT, "-W", "error::ImportWarning") == HELD
     wrong = run("import workflow_rl", "-W", "error::ImportWarning", NPY_DISABLE_CPU_FEATURES="V9")
     assert "cannot disable CPU features" in wrong.stderr
 
 
-def test_what_the_user_has_set_stays_and_is_named() -> None:
+def test_what_the_user_has_set_stays_and_is_named():
     assert "MKL_CBWR is 'AVX2', not 'COMPATIBLE'" in report(
         "import numpy" + DEPARTURES, MKL_CBWR="AVX2"
     )
 
 
-def test_a_library_that_was_loaded_before_is_named() -> None:
+def test_a_library_that_was_loaded_before_is_named():
     assert "numpy was imported before workflow_rl" in report("import numpy" + DEPARTURES)
 
 
-def test_native_results_can_be_had() -> None:
+def test_native_results_can_be_had():
     code = "import os, workflow_rl\nprint(*os.environ)"
     assert not set(PINS) & set(report(code, **{NATIVE: "1"}).split())
     assert set(PINS) <= set(report(code).split())
@@ -108,7 +101,7 @@ builtins.open = before
 """
 
 
-def test_a_processor_without_avx2_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_processor_without_avx2_is_refused_in_one_line(tmp_path):
     code = f"""
 from workflow_rl import portable
 from workflow_rl.commands.main import main
@@ -134,5 +127,5 @@ builtins.open = refuse
 """
 
 
-def test_where_the_system_tells_nothing_numpy_does() -> None:
+def test_where_the_system_tells_nothing_numpy_does():
     assert report(WITHOUT_PROC + REPORT) == HELD

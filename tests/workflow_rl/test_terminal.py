@@ -1,7 +1,5 @@
 """Output that cannot be written: the work goes on, and says so at its end."""
 
-from __future__ import annotations
-
 import errno
 import io
 import json
@@ -35,8 +33,6 @@ RUN += ["--n-workers", "1", "--final-evaluation", "2"]
 
 
 class Failing(io.StringIO):
-    """A stream that nobody reads, or on a full disk."""
-
     def __init__(self, number: int) -> None:
         super().__init__()
         self._number = number
@@ -46,9 +42,7 @@ class Failing(io.StringIO):
 
 
 @pytest.mark.parametrize("number", [errno.EPIPE, errno.EIO, errno.ENOSPC])
-def test_a_bar_that_cannot_be_shown_stops_no_training(
-    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bar_that_cannot_be_shown_stops_no_training(number, tmp_path, monkeypatch):
     config = TrainConfig(
         "async", make_env=TargetEnv, env="target", total_episodes=60, episodes_per_update=6,
         n_workers=1,
@@ -57,7 +51,7 @@ def test_a_bar_that_cannot_be_shown_stops_no_training(
     assert is_finished(train(config, tmp_path / "run", quiet=False))
 
 
-def test_a_command_without_readers_does_all_its_work(tmp_path: Path) -> None:
+def test_a_command_without_readers_does_all_its_work(tmp_path):
     """As `train-async ... 2>&1 | head` has none."""
     read, write = os.pipe()
     os.close(read)
@@ -71,9 +65,7 @@ def test_a_command_without_readers_does_all_its_work(tmp_path: Path) -> None:
     assert ended.returncode == 1  # Its report is lost.
 
 
-def test_a_command_whose_results_are_lost_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_whose_results_are_lost_says_so(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdout", Failing(errno.ENOSPC))
     with pytest.raises(SystemExit) as end:
         main.main(["--version"])
@@ -82,8 +74,6 @@ def test_a_command_whose_results_are_lost_says_so(
 
 
 class Printing(CountingEnv):
-    """Prints, where nothing can be printed."""
-
     def reset(self, **options: Any) -> Any:
         full = os.open("/dev/full", os.O_WRONLY)
         os.dup2(full, 1)
@@ -93,7 +83,7 @@ class Printing(CountingEnv):
         return super().reset(**options)
 
 
-def test_an_environment_may_print_where_nobody_reads() -> None:
+def test_an_environment_may_print_where_nobody_reads():
     with LocalPool(partial(SerialEnvs, Printing), 1) as pool:
         pool.send(0, Command.RESET, ([0], [episode_spec(0, 0, ("B_lineAgent",))]))
         pool.receive(0)
@@ -104,13 +94,13 @@ def surprise(pool: Any, policy: Any, count: int) -> None:
         raise LookupError("nobody expects it")
 
 
-def test_an_error_that_nobody_expects_saves_what_was_learned(tmp_path: Path) -> None:
+def test_an_error_that_nobody_expects_saves_what_was_learned(tmp_path):
     with pytest.raises(LookupError):
         run(tmp_path, config_of(checkpoint_every=100), surprise)
     assert load_checkpoint(tmp_path / "checkpoint.safetensors").training.updates == 3
 
 
-def test_an_update_that_is_half_done_is_not_saved(tmp_path: Path) -> None:
+def test_an_update_that_is_half_done_is_not_saved(tmp_path):
     def fail_in_the_third() -> None:
         if len(updates) == 3:
             raise LookupError("nobody expects it")

@@ -1,21 +1,20 @@
 """Each piece of advice that a command prints is followed, and helps."""
 
-from __future__ import annotations
-
 import os
 import re
-import shlex
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 from tests.any_envs import TargetEnv
-from workflow_rl.commands.main import main
+from tests.cli import CART_POLE, call, refused, said_by
+from workflow_rl import load_agent
 from workflow_rl.commands.options import ALGORITHMS, NETWORKS
 from workflow_rl.environments.source import guests
 from workflow_rl.runs.config import TrainConfig
@@ -25,38 +24,27 @@ from workflow_rl.runs.presets import KNOWN
 from workflow_rl.suggestions import ELSEWHERE
 
 CAGE4 = "--env workflow_rl/CAGE4-v0"
-POLE = "--env CartPole-v1"
 TINY = "--n-envs 2 --n-workers 1 --hidden-sizes 4 --quiet"
+RUN = f"train-async {CART_POLE} {TINY} --total-steps 60 --steps-per-update 30"
 TUTORIAL = Path(__file__).parents[3] / "docs" / "tutorial.md"
 
 
-def called(words: str) -> Result:
-    return CliRunner().invoke(main, shlex.split(words))
-
-
-def told(words: str) -> str:
-    result = called(words)
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
-def error_of(words: str) -> str:
-    result = called(words)
-    assert result.exit_code == 2, result.output
-    return result.output.splitlines()[-1]
+def advised(output: str, heading: str) -> str:
+    """The words of the command that the line with this heading names."""
+    (words,) = re.findall(rf"^{heading}: .*workflow[-_]rl (.*)$", output, re.MULTILINE)
+    return words
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run on CartPole, one of two policies, one on CAGE-2, and files of them."""
     folder = tmp_path_factory.mktemp("made")
-    pole = f"train-async {POLE} --total-steps 60 --steps-per-update 30 {TINY} --run-dir {folder}"
-    told(f"{pole}/pole")
-    told(f"{pole}/two --n-policies 2")
+    said_by(f"{RUN} --run-dir {folder}/pole")
+    said_by(f"{RUN} --run-dir {folder}/two --n-policies 2")
     cage = f"--simulator compiled --max-steps 6 --total-episodes 4 {TINY}"
-    told(f"train-async {cage} --run-dir {folder}/cage")
-    told(f"export {folder}/pole --format npz --output {folder}/pole.npz")
-    told(f"export {folder}/cage --format cage2 --output {folder}/challenge")
+    said_by(f"train-async {cage} --run-dir {folder}/cage")
+    said_by(f"export {folder}/pole --format npz --output {folder}/pole.npz")
+    said_by(f"export {folder}/cage --format cage2 --output {folder}/challenge")
     return folder
 
 
@@ -100,14 +88,14 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize(("words", "pattern", "remedy"), SETTINGS)
-def test_a_setting_that_is_advised_is_taken(words: str, pattern: str, remedy: str) -> None:
-    env = POLE if not re.search("--(env|simulator|scenario|red-agent|preset) ", words) else ""
+def test_a_setting_that_is_advised_is_taken(words, pattern, remedy):
+    env = "" if re.search("--(env|simulator|scenario|red-agent|preset) ", words) else CART_POLE
     asked = f"train-async {env} {words} --dry-run"
     if pattern:
-        message = error_of(asked)
+        message = refused(call(asked))
         (found,) = re.findall(pattern, message)[:1] or [message]
         asked += f" {remedy.format(found)}"
-    told(asked)
+    said_by(asked)
 
 
 FILES = [
@@ -145,8 +133,8 @@ FILES = [
     ("tune {POLE} --trials 1 --trace a.json", "leave it out", "tune {POLE} --trials 1 --dry-run"),
 ]
 WORDS = {
-    "POLE": POLE,
-    "RUN": f"train-async {POLE} {TINY} --total-steps 60 --steps-per-update 30",
+    "POLE": CART_POLE,
+    "RUN": RUN,
     "MORE": "--total-steps 900 --quiet",
     "FEW": "--episodes 2 --quiet",
     "CELL": "--episodes 1 --max-steps 5 --red-agent B_lineAgent --quiet",
@@ -156,42 +144,43 @@ WORDS = {
 
 
 @pytest.mark.system
-@pytest.mark.parametrize(("words", "pattern", "advised"), FILES)
-def test_what_is_advised_about_files_can_be_done(
-    words: str, pattern: str, advised: str, here: Path
-) -> None:
-    output = " ".join(called(words.format(**WORDS)).output.split())
+@pytest.mark.parametrize(("words", "pattern", "remedy"), FILES)
+def test_what_is_advised_about_files_can_be_done(words, pattern, remedy, here):
+    output = " ".join(call(words.format(**WORDS)).output.split())
     found = re.search(pattern, output)
     assert found is not None, output
-    follow = advised.format(*found.groups(), **WORDS)
+    follow = remedy.format(*found.groups(), **WORDS)
     # The shell reads a pattern of files.
     for name in re.findall(r"\S+\*", follow):
         follow = follow.replace(name, " ".join(map(str, sorted(here.glob(name)))))
-    told(follow)
+    said_by(follow)
 
 
 @pytest.mark.system
-def test_each_policy_is_scored_and_compared_as_is_advised(here: Path) -> None:
-    scored = told("evaluate two/policy-0 two/policy-1 --episodes 2 --quiet")
-    (compare,) = re.findall(r"^together: .*workflow[-_]rl (.*)$", scored, re.MULTILINE)
-    assert "Agents: 2" in told(compare)
-    assert "Agents: 2" in told("compare two")
+def test_each_policy_is_scored_and_compared_as_is_advised(here):
+    scored = said_by("evaluate two/policy-0 two/policy-1 --episodes 2 --quiet")
+    assert "Agents: 2" in said_by(advised(scored, "together"))
+    assert "Agents: 2" in said_by("compare two")
+    assert "the best policy alone" in said_by("evaluate two --episodes 2 --quiet")
+    for number in (0, 1):
+        alone = said_by(f"evaluate two/policy-{number} --episodes 2 --quiet")
+        assert "the best policy alone" not in alone
 
 
-def test_the_tutorial_shows_the_settings_that_it_trains() -> None:
+def test_the_tutorial_shows_the_settings_that_it_trains():
     """Its first command sets up, and prints them."""
     text = TUTORIAL.read_text()
     (shown,) = re.findall(r"^bash run_async_training.sh (.*)$", text, re.MULTILINE)
     (trained,) = re.findall(r"^python -m workflow_rl (train-async .*)$", text, re.MULTILINE)
-    assert told(f"train-async {shown}") == told(f"{trained} --dry-run")
+    assert said_by(f"train-async {shown}") == said_by(f"{trained} --dry-run")
 
 
 @pytest.mark.parametrize("command", ["train-async", "train-sync", "tune", "train-population"])
-def test_an_option_that_is_meant_is_one_of_the_command(command: str) -> None:
+def test_an_option_that_is_meant_is_one_of_the_command(command):
     for typed in ELSEWHERE:
-        meant = re.search(r"Did you mean (.*)\?", error_of(f"{command} {typed} 1"))
+        meant = re.search(r"Did you mean (.*)\?", refused(call(f"{command} {typed} 1")))
         for option in re.split(" or ", meant[1]) if meant else ():
-            assert f"No such option '{option}'" not in called(f"{command} {option}").output
+            assert f"No such option '{option}'" not in call(f"{command} {option}").output
 
 
 @pytest.mark.parametrize(
@@ -203,11 +192,10 @@ def test_an_option_that_is_meant_is_one_of_the_command(command: str) -> None:
         *((f"--env {env} --preset", [*guests[env].presets]) for env in guests),
     ],
 )
-def test_every_name_that_is_offered_is_taken(option: str, names: list[str]) -> None:
+def test_every_name_that_is_offered_is_taken(option, names):
     """What else the name needs may be missing."""
     for name in names:
-        refused = called(f"train-async {option} {name} --dry-run").output
-        assert "is not one of" not in refused
+        assert "is not one of" not in call(f"train-async {option} {name} --dry-run").output
 
 
 @pytest.mark.parametrize(
@@ -217,7 +205,7 @@ def test_every_name_that_is_offered_is_taken(option: str, names: list[str]) -> N
         ("smaller --episodes-per-update", {"episodes_per_update": 4}),
     ],
 )
-def test_a_hint_that_is_followed_goes_away(advice: str, followed: dict[str, Any]) -> None:
+def test_a_hint_that_is_followed_goes_away(advice, followed):
     config = TrainConfig("async", total_episodes=24, episodes_per_update=24)
     assert advice in str(hint_of_few_updates(config))
     assert hint_of_few_updates(config.changed(**followed)) is None
@@ -259,55 +247,121 @@ def stopping(update: Any) -> None:
         ("--env CartPole-v1 --on-update {0}:stopping", 143, "SIGTERM"),
     ],
 )
-def test_a_run_goes_on_as_is_advised(
-    how: str, code: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_goes_on_as_is_advised(how, code, says, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tiny = f"{TINY} --total-episodes 60 --episodes-per-update 4 --final-evaluation 2"
-    stopped = called(f"train-async {how.format(__name__)} {tiny} --run-dir run")
-    assert stopped.exit_code == code, stopped.output
-    assert says in stopped.output
+    stopped = said_by(f"train-async {how.format(__name__)} {tiny} --run-dir run", code=code)
+    assert says in stopped
     Path("mended").touch()
-    (again,) = re.findall(r"go on with: .*workflow[-_]rl (.*)$", stopped.output, re.MULTILINE)
-    assert "is it good" not in told(f"{again} --quiet")
+    (again,) = re.findall(r"go on with: .*workflow[-_]rl (.*)$", stopped, re.MULTILINE)
+    assert "is it good" not in said_by(f"{again} --quiet")
     assert read_summary(tmp_path / "run")["episodes"] == 60
 
 
 @pytest.mark.system
-def test_what_check_env_advises_is_taken(tmp_path: Path) -> None:
+def test_what_check_env_advises_is_taken(tmp_path):
     short = f"{TINY} --total-steps 30 --steps-per-update 16 --run-dir {tmp_path}"
     for number, env in enumerate(["TalkingPuzzleEnv", "PictureEnv"]):
-        output = told(f"check-env tests.any_envs:{env} --steps 5")
-        (advised,) = re.findall("train with (--.*)$", output, re.MULTILINE)
-        told(f"train-async --env tests.any_envs:{env} {advised} {short}/{number}")
+        output = said_by(f"check-env tests.any_envs:{env} --steps 5")
+        (options,) = re.findall("train with (--.*)$", output, re.MULTILINE)
+        said_by(f"train-async --env tests.any_envs:{env} {options} {short}/{number}")
 
 
 @pytest.mark.system
-def test_hints_after_other_commands_can_be_followed(here: Path) -> None:
-    def after(words: str, heading: str) -> str:
-        (command,) = re.findall(rf"^{heading}: .*workflow[-_]rl (.*)$", told(words), re.MULTILINE)
-        return command
-
+def test_hints_after_other_commands_can_be_followed(here):
     kuhn = f"--env examples.small_games:Kuhn --total-episodes 40 {TINY}"
-    attack = after(
-        f"train-duel {kuhn} --generations 1 --run-dir duel", "how far a new opponent gets"
-    )
+    duel = said_by(f"train-duel {kuhn} --generations 1 --run-dir duel")
     short = "--selection-episodes 4 --episodes 4 --total-episodes 40 --n-policies 1 --quiet"
-    told(f"{attack} {short} --run-dir attack")
-    told(after(f"{WORDS['RUN']} --trace a.json --run-dir traced", "draw the trace"))
+    said_by(f"{advised(duel, 'how far a new opponent gets')} {short} --run-dir attack")
+    said_by(advised(said_by(f"{RUN} --trace a.json --run-dir traced"), "draw the trace"))
     cage = "train-async --simulator compiled --total-episodes 4 --quiet --n-workers 1"
-    for preset in re.findall(r"^better agents: .*workflow[-_]rl (.*)$", told(cage), re.MULTILINE):
-        told(f"{preset} --dry-run")
-    told("export pole --format hub --output hub")
+    better = r"^better agents: .*workflow[-_]rl (.*)$"
+    for preset in re.findall(better, said_by(cage), re.MULTILINE):
+        said_by(f"{preset} --dry-run")
+    said_by("export pole --format hub --output hub")
     again = f"exploit pole.npz {kuhn} {short} --run-dir attack"
-    assert "cannot be attacked" in error_of(again)
+    assert "cannot be attacked" in refused(call(again))
+    assert "report: report.html\n" in said_by("report pole")
+    assert "report: report.html (in the place of an earlier one)" in said_by("report pole")
 
 
 @pytest.mark.system
-def test_a_search_says_how_to_train(here: Path) -> None:
+def test_a_search_says_how_to_train(here):
     pytest.importorskip("optuna")
-    short = f"{POLE} --total-steps 300 --steps-per-update 100 {TINY} --finalists 0"
-    searched = told(f"tune {short} --trials 1 --n-policies 1 --run-dir searched")
-    (train,) = re.findall(r"^train with: .*workflow[-_]rl (.*)$", searched, re.MULTILINE)
-    told(f"{train} --quiet --run-dir found")
-    told("tune --resume searched --trials 1 --quiet")
+    short = f"{CART_POLE} --total-steps 300 --steps-per-update 100 {TINY} --finalists 0"
+    searched = said_by(f"tune {short} --trials 1 --n-policies 1 --run-dir searched")
+    said_by(f"{advised(searched, 'train with')} --quiet --run-dir found")
+    said_by("tune --resume searched --trials 1 --quiet")
+
+
+def hints(output: str) -> dict[str, str]:
+    """What each line's heading names: a command without the program's name, or an expression."""
+    lines = (line.partition(": ") for line in output.splitlines() if re.match("[a-z ]+: ", line))
+    return {head: re.sub(r"^.*workflow-rl ", "", text.strip()) for head, _, text in lines}
+
+
+@pytest.mark.system
+def test_every_hint_after_a_run_on_cage2_can_be_followed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = f"train-async --simulator compiled --total-episodes 8 {TINY} --run-dir runs/tiny"
+    named = hints(said_by(f"{asked} --max-steps 10"))
+    assert {"is it good", "watch it", "all on a page", "train on", "hand it in"} <= named.keys()
+    assert "use it" not in named
+    assert "sum of these" in said_by(f"{named['is it good']} --episodes 1 --max-steps 10")
+    said_by(named["watch it"])
+    said_by(named["all on a page"])
+    exported = hints(said_by(named["hand it in"]))
+    place = exported["play it"].removeprefix("cd ").partition(" &&")[0]
+    play = [sys.executable, "evaluation.py", "--episodes", "2"]
+    subprocess.run(play, cwd=place, check=True, capture_output=True)
+    said_by(exported["pack it"])
+    assert Path(f"{place}.zip").is_file()
+    said_by(f"{named['train on']} --quiet")
+    assert read_summary(tmp_path / "runs" / "tiny")["episodes"] == 16
+
+
+@pytest.mark.system
+def test_what_the_challenge_cannot_play_is_not_to_be_handed_in(tmp_path):
+    asked = f"train-async --simulator compiled --total-episodes 4 --max-steps 5 {TINY}"
+    named = hints(said_by(f"{asked} --observation true-state --run-dir", tmp_path / "run"))
+    assert "hand it in" not in named
+
+
+@pytest.mark.system
+def test_every_hint_after_a_run_on_another_environment_can_be_followed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = f"train-sync {CART_POLE} --total-steps 200 --steps-per-update 100 {TINY}"
+    named = hints(said_by(f"{asked} --run-dir runs/pole"))
+    assert {"hand it in", "watch it"}.isdisjoint(named)
+    said_by(f"{named['is it good']} --episodes 2")
+    said_by(named["all on a page"])
+    said_by(f"{named['train on']} --quiet")
+    summary = read_summary(tmp_path / "runs" / "pole")
+    assert summary["finished"]
+    assert summary["env_steps"] >= 400
+    (path,) = re.findall(r"workflow_rl.load_agent\('(.*)'\).act\(observation\)", named["use it"])
+    assert load_agent(path).act([0.0] * 4) in (0, 1)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("options", "train_on"),
+    [
+        (
+            "--total-steps 90000 --steps-per-update 100 --learning-rate 1e-9 --patience 3",
+            "train-async --resume runs/pole --patience 6",
+        ),
+        (
+            "--total-steps 6000 --steps-per-update 1000 --stop-at-return 1",
+            r"train-async --resume runs/pole --stop-at-return \S+",
+        ),
+    ],
+    ids=["patience", "a return that was reached"],
+)
+def test_a_run_that_ended_early_goes_on(options, train_on, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    named = hints(said_by(f"train-async {CART_POLE} {TINY} {options} --run-dir runs/pole"))
+    assert re.fullmatch(train_on, named["train on"])
+    before = read_summary(tmp_path / "runs" / "pole")["updates"]
+    said_by(f"{named['train on']} --quiet")
+    assert read_summary(tmp_path / "runs" / "pole")["updates"] > before

@@ -1,7 +1,5 @@
 """The command `compare`: what it reads, shows and writes."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
@@ -9,11 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
+from tests.cli import CART_POLE, call, refused, said_by
 from tests.tiny_runs import config_of
-from workflow_rl.commands.compare import compare
-from workflow_rl.commands.main import main
 from workflow_rl.environments.source import guests
 from workflow_rl.evaluation.evaluate import AGENT_DIGEST, Evaluation
 from workflow_rl.output_files import sha256_of
@@ -25,8 +21,7 @@ def scored(path: Path, returns: list[float], seed: int = 0, digest: str | None =
     return path
 
 
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(compare, list(map(str, arguments)))
+TRAIN = f"train-sync {CART_POLE} --total-steps 200 --n-envs 2 --quiet"
 
 
 @pytest.fixture
@@ -34,30 +29,30 @@ def agents(tmp_path: Path) -> list[Path]:
     return [scored(tmp_path / f"{n}.json", [n, n + 2.0]) for n in range(3)]
 
 
-def test_folders_and_files_are_compared(tmp_path: Path, agents: list[Path]) -> None:
+def test_folders_and_files_are_compared(tmp_path, agents):
     scored(tmp_path / "evaluation.json", [10, 10])
-    shown = run(tmp_path, *agents[:2], "--baseline", agents[2])
-    assert shown.exit_code == 0, shown.output
-    assert "4.33" in shown.output  # (10 + 1 + 2) / 3
-    assert "1.33" in shown.output
-    assert "Agents: 3, with 2 episodes each. The baseline has 1." in shown.output
+    said = said_by("compare", tmp_path, *agents[:2], "--baseline", agents[2])
+    assert "4.33" in said  # (10 + 1 + 2) / 3
+    assert "1.33" in said
+    assert "Agents: 3, with 2 episodes each. The baseline has 1." in said
 
 
-def test_agents_of_several_kinds_draw_a_hint(tmp_path: Path) -> None:
+def test_agents_of_several_kinds_draw_a_hint(tmp_path):
     paths = [tmp_path / name for name in ("new-0", "new-1", "old-0")]
     for seed, (path, clip) in enumerate(zip(paths, (0.2, 0.2, 0.1), strict=True)):
         path.mkdir()
         scored(path / "evaluation.json", [seed, seed + 1.0])
         config = config_of(settings={"clip_range": clip}, seed=seed)
         (path / "config.json").write_text(json.dumps(config.to_dict()))
-    assert "Hint" not in run(*paths[:2]).output
-    assert "differ in more than their seed (new (2 seeds), old-0)" in run(*paths).output
+    assert "Hint" not in said_by("compare", *paths[:2])
+    told = "differ in more than their seed (new (2 seeds), old-0)"
+    assert told in said_by("compare", *paths)
 
 
-def test_the_table_as_text_of_three_kinds(tmp_path: Path, agents: list[Path]) -> None:
+def test_the_table_as_text_of_three_kinds(tmp_path, agents):
     files = [tmp_path / f"table.{ending}" for ending in ("csv", "json", "tex")]
     for file in files:
-        assert run(*agents, "--output", file).exit_code == 0
+        said_by("compare", *agents, "--output", file)
     (row,) = csv.DictReader(files[0].open())
     (same,) = json.loads(files[1].read_text())
     assert float(row["mean"]) == same["mean"] == 2.0
@@ -66,13 +61,12 @@ def test_the_table_as_text_of_three_kinds(tmp_path: Path, agents: list[Path]) ->
     assert "\r" not in files[2].read_text()
 
 
-def test_a_strangers_text_is_text(tmp_path: Path) -> None:
+def test_a_strangers_text_is_text(tmp_path):
     task = "a|b_{c} \\input{/etc/passwd} $x^2$ ~ 5% & # \x1b[2J \n \\"
     cells = [{"red_agent": task, "max_steps": 3, "episodes": 2, "returns": [-1, -3]}]
     (tmp_path / "scores.json").write_text(json.dumps({"seed": 0, "cells": cells}))
-    shown = run(tmp_path / "scores.json", "--output", tmp_path / "t.tex")
-    assert shown.exit_code == 0, shown.output
-    assert "\x1b" not in shown.output
+    said = said_by("compare", tmp_path / "scores.json", "--output", tmp_path / "t.tex")
+    assert "\x1b" not in said
     written = (tmp_path / "t.tex").read_text()
     assert "\x1b" not in written
     assert len([line for line in written.splitlines() if "input" in line]) == 1
@@ -81,9 +75,7 @@ def test_a_strangers_text_is_text(tmp_path: Path) -> None:
     assert not set(re.sub(r"\{[lcr]+\}", "", rest)) & set("\\{}$%#&_^~")
 
 
-def test_cells_are_tasks(tmp_path: Path) -> None:
-    scoring = guests["workflow_rl/CAGE2-v0"].scoring()
-    assert scoring is not None
+def test_cells_are_tasks(tmp_path):
     cells = [
         {"red_agent": red, "max_steps": 30, "episodes": 2, "returns": [-1, -3]}
         for red in ("B_lineAgent", "SleepAgent")
@@ -91,9 +83,9 @@ def test_cells_are_tasks(tmp_path: Path) -> None:
     files = [tmp_path / f"scores-{n}.json" for n in range(2)]
     for file in files:
         file.write_text(json.dumps({"seed": 0, "cells": cells}))
-    shown = run(*files, "--output", tmp_path / "t.csv").output
-    assert "B_lineAgent, 30 steps" in shown
-    assert "-4.00" in shown.splitlines()[-4]
+    said = said_by("compare", *files, "--output", tmp_path / "t.csv")
+    assert "B_lineAgent, 30 steps" in said
+    assert "-4.00" in said.splitlines()[-4]
 
 
 @pytest.mark.parametrize(
@@ -112,34 +104,24 @@ def test_cells_are_tasks(tmp_path: Path) -> None:
         ('{"seed": 0, "env": "CartPole-v1", "env_args": 7, "returns": [1, 2]}', "has no scores"),
     ],
 )
-def test_what_cannot_be_compared_is_one_line(
-    content: str | None, told: str, tmp_path: Path, agents: list[Path]
-) -> None:
+def test_what_cannot_be_compared_is_one_line(content, told, tmp_path, agents):
     other = tmp_path / "other.json"
     if content is not None:
         other.write_text(content)
-    shown = run(*agents, "--baseline", other)
-    assert shown.exit_code == 2
-    assert told in shown.output
+    refused(call("compare", *agents, "--baseline", other), told)
 
 
 @pytest.mark.parametrize("name", ["best.safetensors", "checkpoint.safetensors"])
-def test_scores_of_an_agent_that_has_learned_on_are_refused(name: str, tmp_path: Path) -> None:
+def test_scores_of_an_agent_that_has_learned_on_are_refused(name, tmp_path):
     (tmp_path / name).write_bytes(b"an agent")
-    scores = Evaluation("CartPole-v1", 0, [1.0, 2.0], [1, 1], 1.0).to_dict()
-    digest = sha256_of(tmp_path / name)
-    (tmp_path / "evaluation.json").write_text(json.dumps({**scores, AGENT_DIGEST: digest}))
-    assert run(tmp_path).exit_code == 0
+    scored(tmp_path / "evaluation.json", [1.0, 2.0], digest=sha256_of(tmp_path / name))
+    said_by("compare", tmp_path)
     (tmp_path / name).write_bytes(b"another agent")
-    shown = run(tmp_path)
-    assert shown.exit_code == 2
-    assert "again" in shown.output
+    refused(call("compare", tmp_path), "again")
 
 
 @pytest.mark.parametrize("way", ["again", "another path", "a link", "a copy", "the baseline"])
-def test_an_agent_that_is_given_twice_is_refused(
-    way: str, tmp_path: Path, agents: list[Path]
-) -> None:
+def test_an_agent_that_is_given_twice_is_refused(way, tmp_path, agents):
     folder, other = tmp_path / "run", tmp_path / "other"
     folder.mkdir()
     (folder / "best.safetensors").write_bytes(b"an agent")
@@ -149,68 +131,50 @@ def test_an_agent_that_is_given_twice_is_refused(
     elif way == "a copy":
         shutil.copytree(folder, other)
     second = {"again": folder, "another path": tmp_path / "run" / ".." / "run"}.get(way, other)
-    if way == "the baseline":
-        shown = run(folder, agents[0], "--baseline", folder)
-    else:
-        shown = run(folder, agents[0], second)
-    assert shown.exit_code == 2
-    assert "are one agent: give it once" in shown.output
-    assert run(agents[0], agents[0]).exit_code == 2, "nobody knows its digest"
-    assert run(folder, agents[0]).exit_code == 0
+    given = ["--baseline", folder] if way == "the baseline" else [second]
+    refused(call("compare", folder, agents[0], *given), "are one agent: give it once")
+    said_by("compare", agents[0], agents[0], code=2)  # Nobody knows its digest.
+    said_by("compare", folder, agents[0])
 
 
-def test_an_agent_is_compared_with_its_own_sampling(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    words = "train-sync --env CartPole-v1 --total-steps 200 --n-envs 2 --quiet --run-dir"
-    assert CliRunner().invoke(main, [*words.split(), str(folder)]).exit_code == 0
+def test_an_agent_is_compared_with_its_own_sampling(tmp_path):
+    said_by(TRAIN, "--run-dir", tmp_path / "run")
     files = [tmp_path / "greedy.json", tmp_path / "sampled.json"]
     for file, how in zip(files, ("--greedy", "--stochastic"), strict=True):
-        asked = ["evaluate", str(folder), "--episodes", "2", how, "--json", str(file)]
-        assert CliRunner().invoke(main, asked).exit_code == 0
-    shown = run(files[0], "--baseline", files[1])
-    assert shown.exit_code == 0, shown.output
-    assert run(*files).exit_code == 0
+        said_by("evaluate", tmp_path / "run", "--episodes 2", how, "--json", file)
+    said_by("compare", files[0], "--baseline", files[1])
+    said_by("compare", *files)
 
 
-def test_runs_on_other_arguments_of_an_environment_are_refused(tmp_path: Path) -> None:
-    words = "train-sync --env CartPole-v1 --total-steps 200 --n-envs 2 --quiet --final-evaluation 2"
-    for name, most in (("a", 20), ("b", 20), ("c", 30)):
-        asked = [*words.split(), "--env-arg", f"max_episode_steps={most}", "--seed", str(ord(name))]
-        assert CliRunner().invoke(main, [*asked, "--run-dir", str(tmp_path / name)]).exit_code == 0
-    assert run(tmp_path / "a", tmp_path / "b").exit_code == 0
-    shown = run(tmp_path / "a", "--baseline", tmp_path / "c")
-    assert shown.exit_code == 2
-    assert "max_episode_steps=20" in shown.output.splitlines()[-1]
-    assert "max_episode_steps=30" in shown.output.splitlines()[-1]
+def test_runs_on_other_arguments_of_an_environment_are_refused(tmp_path):
+    for seed, (name, most) in enumerate((("a", 20), ("b", 20), ("c", 30))):
+        asked = f"--final-evaluation 2 --env-arg max_episode_steps={most} --seed {seed}"
+        said_by(TRAIN, asked, "--run-dir", tmp_path / name)
+    said_by("compare", tmp_path / "a", tmp_path / "b")
+    shown = call("compare", tmp_path / "a", "--baseline", tmp_path / "c")
+    refused(shown, "max_episode_steps=20", "max_episode_steps=30")
 
 
-def test_other_networks_and_lengths_are_other_tasks() -> None:
+def test_other_networks_and_lengths_are_other_tasks():
     cage2, cage4 = (guests[f"workflow_rl/CAGE{n}-v0"].scoring() for n in (2, 4))
     assert cage2 is not None
     assert cage4 is not None
     cell = {"red_agent": "B_lineAgent", "max_steps": 30, "returns": [-1]}
-    assert [*cage2.returns({"scenario": "office 12", "cells": [cell]})] == [
-        "B_lineAgent, 30 steps, office 12"
-    ]
+    tasks = list(cage2.returns({"scenario": "office 12", "cells": [cell]}))
+    assert tasks == ["B_lineAgent, 30 steps, office 12"]
     played = {"red_agent": "FiniteStateRedAgent", "steps": 500, "totals": [-1]}
-    tasks = [
-        *cage4.returns({**played, "scenario": {}}),
-        *cage4.returns({**played, "scenario": {"users": 3}}),
-    ]
-    assert tasks == ["FiniteStateRedAgent, 500 steps", "FiniteStateRedAgent, 500 steps, users 3"]
+    for scenario, more in (({}, ""), ({"users": 3}, ", users 3")):
+        tasks = list(cage4.returns({**played, "scenario": scenario}))
+        assert tasks == [f"FiniteStateRedAgent, 500 steps{more}"]
 
 
-def test_the_policies_of_a_run_are_compared_together(tmp_path: Path) -> None:
-    words = "train-sync --env CartPole-v1 --n-policies 2 --total-steps 200 --n-envs 2 --quiet"
-    for seed, name in enumerate("ab"):
-        asked = [*words.split(), "--seed", str(seed), "--run-dir", str(tmp_path / name)]
-        assert CliRunner().invoke(main, asked).exit_code == 0
-        for policy in (0, 1):
-            asked = ["evaluate", str(tmp_path / name / f"policy-{policy}"), "--episodes", "2"]
-            assert CliRunner().invoke(main, [*asked, "--quiet"]).exit_code == 0
-    shown = run(tmp_path / "a", "--baseline", tmp_path / "b")
-    assert "Agents: 2, with 2 episodes each. The baseline has 2." in shown.output
+def test_the_policies_of_a_run_are_compared_together(tmp_path):
     a, b = tmp_path / "a", tmp_path / "b"
-    globbed = run(a / "policy-0", a / "policy-1", b / "policy-1", "--baseline", b / "policy-0")
-    assert globbed.exit_code == 2
-    assert f"--baseline {b} takes all" in globbed.output
+    for seed, path in enumerate((a, b)):
+        said_by(TRAIN, f"--n-policies 2 --seed {seed} --run-dir", path)
+        for policy in (0, 1):
+            said_by("evaluate", path / f"policy-{policy}", "--episodes 2 --quiet")
+    told = "Agents: 2, with 2 episodes each. The baseline has 2."
+    assert told in said_by("compare", a, "--baseline", b)
+    globbed = [a / "policy-0", a / "policy-1", b / "policy-1", "--baseline", b / "policy-0"]
+    refused(call("compare", *globbed), f"--baseline {b} takes all")

@@ -1,16 +1,13 @@
 """The doctor: well here, and what it says of each thing that is wrong."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
+from tests.cli import said_by
 from workflow_rl.cage2.cyborg import installation as cage2
-from workflow_rl.commands.main import main
 from workflow_rl.portable import NATIVE
 from workflow_rl.runs import installation
 
@@ -22,29 +19,22 @@ def findings(check) -> list[installation.Finding]:
 def test_all_is_well_here(monkeypatch):
     # Beside other tests, a measured speed says little. The limits have a test of their own.
     monkeypatch.setattr(cage2, "LEAST_SPEEDUP", 0.0)
-    result = CliRunner().invoke(main, ["doctor"])
-    assert result.exit_code == 0, result.output
-    subjects = [line.split()[0] for line in result.output.splitlines()]
+    said = said_by("doctor")
+    subjects = [line.split()[0] for line in said.splitlines()]
     expected = ["versions", "processor", "cores", "memory", "cyborg", "compiled"]
     assert [subject for subject in subjects if subject in expected] == expected
     assert subjects.count("weights") == 2
-    assert "All is well." in result.output
+    assert "All is well." in said
 
 
-def test_other_versions(monkeypatch):
+def test_other_versions_and_settings(monkeypatch):
     monkeypatch.setattr("workflow_rl.machine_facts.package_version", lambda name: "1.0+cpu")
     (finding,) = findings(installation.versions)
     assert "numpy 1.0+cpu instead of" in finding.text
     assert "pip install" in finding.fix
-
-
-def test_kernels_of_its_own(monkeypatch):
     monkeypatch.setenv(NATIVE, "1")
-    finding = findings(installation.processor_and_cores)[0]
-    assert f"unset {NATIVE}" in finding.fix
-
-
-def test_another_setting(monkeypatch):
+    assert f"unset {NATIVE}" in findings(installation.processor_and_cores)[0].fix
+    monkeypatch.delenv(NATIVE)
     monkeypatch.setenv("OPENBLAS_CORETYPE", "Zen")
     assert "OPENBLAS_CORETYPE is 'Zen'" in findings(installation.processor_and_cores)[0].fix
 
@@ -77,15 +67,15 @@ def test_a_check_that_fails_is_a_finding(error):
 
 
 def test_what_is_wrong_ends_with_exit_code_1(monkeypatch):
+    assert installation.LEAST_MEMORY == 1024**3
     monkeypatch.setattr(installation, "LEAST_MEMORY", 2**60)
     for name in ("versions", "processor_and_cores"):
         monkeypatch.setattr(installation, name, lambda: [])
-    monkeypatch.setattr(cage2, "simulators", lambda: [])
-    monkeypatch.setattr(cage2, "weights", lambda: [])
-    result = CliRunner().invoke(main, ["doctor"])
-    assert result.exit_code == 1
-    assert "memory       WRONG" in result.output
-    assert "fix: end other programs" in result.output
+    for name in ("simulators", "weights"):
+        monkeypatch.setattr(cage2, name, lambda: [])
+    said = said_by("doctor", code=1)
+    assert "memory       WRONG" in said
+    assert "fix: end other programs" in said
 
 
 def test_the_reference_was_made_with_nothing_of_its_own():
@@ -93,7 +83,3 @@ def test_the_reference_was_made_with_nothing_of_its_own():
     assert record["machines"][0]["departures"] == []
     assert os.sep not in record["config"]["env"].removeprefix("workflow_rl/")
     assert Path(cage2.REFERENCE).parent.name == "released"
-
-
-def test_a_gigabyte_of_memory_is_needed():
-    assert installation.LEAST_MEMORY == 1024**3

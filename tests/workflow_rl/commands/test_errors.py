@@ -1,26 +1,31 @@
-"""What messages say of a user's own words, and of ours."""
+"""What a command says that an error ended: one line, and how to go on."""
 
-from __future__ import annotations
-
-from pathlib import Path
+import errno
+import resource
+import signal
+import subprocess
+import sys
 from typing import Any
 
+import click
 import gymnasium
 import numpy as np
 import pytest
+from click.testing import CliRunner, Result
 
-from tests.workflow_rl.commands.any_env_commands import CART_POLE, TINY, invoke, refused
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.commands.errors import telling, training_errors
+from workflow_rl.commands.main import main
+from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import spelling
-from workflow_rl.errors import ConfigError, ObservationError, StoppedAtOnce
+from workflow_rl.environments.source import guests
+from workflow_rl.errors import ConfigError, ObservationError, StoppedAtOnce, UserError
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.run_dir import NotWrittenError
 
-LIKE_FIELDS = "n_envs/hidden_sizes/eval_every"
-"""A user's own words, which are named as fields of the config and of its settings are."""
+LIMIT = 400 * 2**20
 
 
 class MisnamedMask(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -33,54 +38,101 @@ class MisnamedMask(gymnasium.Wrapper[Any, Any, Any, Any]):
         return super().reset(**options)[0], {"valid_mask": np.ones(2, np.int8)}
 
 
-@pytest.mark.parametrize(
-    ("command", "word"),
-    [
-        ("train-async --env", "n_envs:total_steps"),
-        ("train-sync --teacher", LIKE_FIELDS),
-        ("train-sync --init-from", LIKE_FIELDS),
-        ("train-async --env-python", LIKE_FIELDS),
-        ("train-async --network", "hidden_sizes:total_steps"),
-        ("train-async --algorithm", "n_envs:minibatch_size"),
-        ("train-async --scenario", LIKE_FIELDS),
-        ("train-async --red-agent", LIKE_FIELDS),
-        ("train-async --seed 0 --cluster", "n_envs:total_steps"),
-        ("train-workflow --run-dir unused --order", "n_envs,total_steps"),
-        ("train-population --env", "n_envs:total_steps"),
-        ("tune --trials 1 --env", "n_envs:total_steps"),
-    ],
-)
-def test_a_message_keeps_the_users_words(command: str, word: str) -> None:
-    refused(invoke(*command.split(), word), word.partition(",")[0])
+def ended_by(error: BaseException) -> Result:
+    @click.command(cls=ClearCommand)
+    def train() -> None:
+        raise error
 
-
-def test_a_mask_is_named_as_the_environment_has_to_call_it(tmp_path: Path) -> None:
-    env = ("--env", "tests.workflow_rl.commands.test_errors:MisnamedMask")
-    result = invoke("train-async", *env, *TINY, "--run-dir", str(tmp_path / "run"))
-    refused(result, "'valid_mask'", "from 'action_mask' in info", "--no-action-mask")
+    return CliRunner().invoke(train, [])
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("error", "told"),
     [
-        ("--eval-every 10 --patience 3", "for --patience: 3 does not go with --eval-every, 10"),
-        ("--total-steps 9 --total-episodes 9", "does not go with --total-episodes, 9"),
-        ("--steps-per-update 9 --episodes-per-update 9", "with --episodes-per-update, 9"),
-        ("--n-workers 9", "at most --n-envs, 8,"),
-        ("--batching first-come", "first-come needs --async-rl"),
-        ("--teacher-epochs 3", "3 goes with --teacher: name one"),
-        ("--curriculum --total-episodes 9", "it needs --eval-every: "),
+        (MemoryError(), "MemoryError"),
+        (MemoryError("Unable to allocate 7.28 TiB\nfor an array"), "Unable to allocate 7.28 TiB"),
+        (ImportError("libtorch_cpu.so: failed to map segment from shared object"), "failed to map"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "can't alloc"),
+        (RuntimeError("can't start new thread"), "can't start new thread"),
     ],
 )
-def test_a_message_names_our_own_fields_as_options(options: str, says: str) -> None:
-    refused(invoke("train-async", *CART_POLE, *options.split()), says)
+def test_where_memory_ends_is_one_line(error, told):
+    result = ended_by(error)
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: memory or threads ran out: ")
+    assert told in result.output
+    assert result.output.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (KeyboardInterrupt(), 130, "\nstopped by SIGINT"),
+        (StoppedAtOnce(signal.SIGTERM), 143, "\nstopped by SIGTERM"),
+        (click.Abort(), 130, "\nstopped by SIGINT"),
+        (OSError(errno.ENOSPC, "No space left", "a\nfile"), 1, "Error: a\\nfile: No space left"),
+        (OSError(errno.ENOSPC, "No space left"), 1, "Error: No space left"),
+        (UserError("it is\n  empty\x1b"), 2, r"Error: it is empty\x1b"),
+        (click.UsageError("it is\n  empty\x1b"), 2, r"Error: it is empty\x1b"),
+        (click.UsageError("Zzz"), 2, "Error: Zzz"),
+        (StopRequested(signal.SIGTERM), 143, ""),
+        (TooManyFailuresError("none can\nbe played"), 1, r"Error: none can\nbe played"),
+        (ObservationError("a reward is NaN"), 1, "Error: a reward is NaN"),
+        (DivergedError("a loss is NaN"), 1, "Error: a loss is NaN"),
+        (ConfigError("n_envs", "0 is too few"), 2, "Invalid value for --n-envs: 0 is too few"),
+    ],
+)
+def test_what_ends_a_command_is_told_in_a_line(error, code, told):
+    result = ended_by(error)
+    assert result.exit_code == code
+    assert result.output.removesuffix("\n").endswith(told)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a mistake of ours"), OSError("of no kind")])
+def test_other_errors_keep_their_traceback(error):
+    assert ended_by(error).exception is error
+    assert ended_by(BrokenPipeError(errno.EPIPE, "nobody reads")).output == ""
+
+
+def test_a_limit_of_memory_is_named(tmp_path):
+    options = "train-async --env CartPole-v1 --total-steps 99 --quiet"
+    result = subprocess.run(
+        [sys.executable, "-m", "workflow_rl", *options.split()],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT)),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    assert result.stderr.splitlines()[-1].endswith("may have 400 MiB (ulimit -v).")
+
+
+def test_the_commands_that_read_files_of_others_take_trust():
+    context = click.Context(main)
+    commands = {name: main.get_command(context, name) for name in main.list_commands(context)}
+    names = {
+        name
+        for name, command in commands.items()
+        if command is not None and any(option.name == "trust" for option in command.params)
+    }
+    assert names == {
+        *("train-sync", "train-async", "train-population", "train-duel", "tune", "exploit"),
+        *("evaluate", "export", "record", "replay", "report", "verify", "search-workflow"),
+    }
+    parity = guests["workflow_rl/CAGE2-v0"].parity()
+    assert parity is not None
+    assert any(option.name == "trust" for option in parity.params)
 
 
 def failing(update: object) -> None:
     raise ValueError(f"of {update}")
 
 
-BEGIN_AGAIN = "begin again with a smaller --lr, from its weights with --init-from"
+SAVED = "A checkpoint is saved; go on with: AGAIN"
+DIVERGED = "Error: learning diverged: it is inf"
+BATCH = "The last checkpoint is kept, and the batch is in RUN/diverged.npz; "
 
 
 @pytest.mark.parametrize(
@@ -95,49 +147,41 @@ BEGIN_AGAIN = "begin again with a smaller --lr, from its weights with --init-fro
         ),
         (
             ObservationError("it is NaN", []),
-            *(True, 1),
+            True,
+            1,
             [
                 *("Error: it is NaN", "The batch is in RUN/diverged.npz"),
                 "A checkpoint is saved; correct the environment, then go on with: AGAIN",
             ],
         ),
-        (
-            TooManyFailuresError("two failed"),
-            *(False, 1),
-            ["Error: two failed", "A checkpoint is saved; go on with: AGAIN"],
-        ),
+        (TooManyFailuresError("two failed"), False, 1, ["Error: two failed", SAVED]),
         (
             NotWrittenError("it is full"),
-            *(False, 1),
+            False,
+            1,
             ["Error: it is full", "The last checkpoint is kept; go on with: AGAIN"],
         ),
         (
             DivergedError("it is inf"),
-            *(True, 1),
+            True,
+            1,
             [
-                "Error: learning diverged: it is inf",
-                "The last checkpoint is kept, and the batch is in RUN/diverged.npz; "
-                f"{BEGIN_AGAIN} RUN/checkpoint.safetensors",
+                DIVERGED,
+                f"{BATCH}begin again with a smaller --lr, from its weights with --init-from "
+                "RUN/checkpoint.safetensors",
             ],
         ),
         (
             DivergedError("it is inf"),
-            *(False, 1),
-            [
-                "Error: learning diverged: it is inf",
-                "Nothing is kept; begin again with a smaller --lr",
-            ],
+            False,
+            1,
+            [DIVERGED, "Nothing is kept; begin again with a smaller --lr"],
         ),
     ],
 )
 def test_what_ends_a_training_is_told_with_what_is_left(
-    error: BaseException,
-    has_batch: bool,
-    code: int,
-    told: list[str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    error, has_batch, code, told, tmp_path, capsys
+):
     (tmp_path / "checkpoint.safetensors").touch()
     if has_batch:
         (tmp_path / "diverged.npz").touch()
@@ -148,14 +192,12 @@ def test_what_ends_a_training_is_told_with_what_is_left(
     assert lines == [line.replace("RUN", str(tmp_path)) for line in told]
 
 
-def test_a_second_signal_before_a_checkpoint_leaves_nothing_to_go_on_with(tmp_path: Path) -> None:
+def test_a_second_signal_before_a_checkpoint_leaves_nothing_to_go_on_with(tmp_path):
     with pytest.raises(StoppedAtOnce), training_errors("AGAIN", tmp_path):
         raise StoppedAtOnce(2)
 
 
-def test_a_users_function_that_fails_is_told_from_its_own_first_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_users_function_that_fails_is_told_from_its_own_first_line(tmp_path, capsys):
     assert telling(None) is None
     told = telling(failing)
     assert told is not None
@@ -164,12 +206,11 @@ def test_a_users_function_that_fails_is_told_from_its_own_first_line(
     lines = capsys.readouterr().err.splitlines()
     assert "test_errors.py" in lines[1]
     assert lines[-3:] == [
-        *("ValueError: of 7", "Error: the function of --on-update failed: see above"),
-        "A checkpoint is saved; go on with: AGAIN",
+        *("ValueError: of 7", "Error: the function of --on-update failed: see above", SAVED)
     ]
 
 
-def test_every_name_is_kept_where_it_is_the_users() -> None:
+def test_every_name_is_kept_where_it_is_the_users():
     for name in {*TrainConfig.model_fields, *algorithm.find("mbpo").settings.model_fields}:
         error = ConfigError("env", f"{name} does not go with ", name, f", {name}")
         assert error.told(spelling) == f"{name} does not go with {spelling(name)}, {name}"

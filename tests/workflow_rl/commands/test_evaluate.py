@@ -1,24 +1,25 @@
-"""The command `evaluate` and the end of a run: options of each environment, and what is said."""
+"""The command `evaluate` and the end of a run: scores of each environment, and what is said."""
 
-from __future__ import annotations
-
+import importlib.util
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from tests.workflow_rl.commands.any_env_commands import invoke, refused
-from workflow_rl import TrainConfig, train
+from tests.cli import CART_POLE, TINY, call, refused, said_by
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
 from workflow_rl.cage2.scoring.scoring import Cage2Scoring, ProtocolSettings
-from workflow_rl.commands.evaluate import evaluate
 from workflow_rl.errors import ConfigError
+from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
+from workflow_rl.runs.checkpoint_file import read_values, write_values
+
+HAS_MOVIEPY = importlib.util.find_spec("moviepy") is not None
+FEW = "--episodes 2 --n-workers 1 --quiet"
 
 
 def scores(*trained_against: str) -> ProtocolScores:
@@ -43,7 +44,18 @@ def trajectory(reward: float) -> Trajectory:
     )
 
 
-def test_a_run_against_one_attacker_ends_with_that_attackers_cells() -> None:
+def scored_of(run: Path) -> dict:
+    return json.loads((run / "evaluation.json").read_text())
+
+
+def as_if_learned_on(run: Path) -> None:
+    """Change the best agent of a run, but not what it plays."""
+    best = load_checkpoint(run / "best.safetensors")
+    best.training.best_score = 1.0
+    save_checkpoint(run / "best.safetensors", best)
+
+
+def test_a_run_against_one_attacker_ends_with_that_attackers_cells():
     first, *others = scores("B_lineAgent").closing_lines("it")
     assert "-30.0 after 30, -50.0 after 50, -100.0 after 100" in first
     assert "sum -180.0" in first
@@ -52,7 +64,7 @@ def test_a_run_against_one_attacker_ends_with_that_attackers_cells() -> None:
     assert "Meander" not in "".join([first, *others])
 
 
-def test_a_run_against_all_ends_with_three_lines() -> None:
+def test_a_run_against_all_ends_with_three_lines():
     against_all = scores(*RED_AGENTS)
     closing = against_all.closing_lines("it")
     assert len(closing) == 3
@@ -60,93 +72,174 @@ def test_a_run_against_all_ends_with_three_lines() -> None:
     assert "-540.00" in against_all.lines("it")[0]
 
 
-def test_an_agent_that_sees_the_true_state_is_not_scored() -> None:
-    with pytest.raises(ConfigError, match="true-state"):
-        Cage2Scoring().settings_for({"simulator": "compiled", "observation": "true-state"})
-
-
-def test_only_all_cells_are_the_agents_own_scores() -> None:
+def test_only_all_cells_are_the_agents_own_scores():
     scoring = Cage2Scoring()
     assert scoring.is_whole(ProtocolSettings(max_steps=(100, 50, 30)))
     assert not scoring.is_whole(ProtocolSettings(max_steps=(30,)))
     assert not scoring.is_whole(ProtocolSettings(red_agent=("B_lineAgent",)))
+    with pytest.raises(ConfigError, match="true-state"):
+        scoring.settings_for({"simulator": "compiled", "observation": "true-state"})
 
 
-def test_the_end_of_a_run_writes_all_scores(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    options = ["--simulator", "compiled", "--red-agent", "B_lineAgent", "--total-episodes", "4"]
-    options += ["--n-envs", "4", "--episodes-per-update", "4", "--hidden-sizes", "4", "--quiet"]
-    result = CliRunner().invoke(
-        train_async, [*options, "--final-evaluation", "1", "--run-dir", str(run)]
-    )
-    assert result.exit_code == 0, result.output
-    assert "(the champion's sum: -22.0)" in result.output
-    written = json.loads((run / "evaluation.json").read_text())
+def test_the_end_of_a_run_writes_all_scores(tmp_path):
+    tiny = "--n-envs 4 --total-episodes 4 --episodes-per-update 4 --hidden-sizes 4 --quiet"
+    run = ["--simulator compiled --red-agent B_lineAgent", tiny, "--run-dir", tmp_path]
+    assert "(the champion's sum: -22.0)" in said_by("train-async --final-evaluation 1", *run)
+    written = scored_of(tmp_path)
     assert len(written["cells"]) == 9
     assert written["actions"] == "greedy"
-    evaluated = CliRunner().invoke(evaluate, [str(run), "--episodes", "1", "--quiet"])
-    assert evaluated.exit_code == 0, evaluated.output
-    again = json.loads((run / "evaluation.json").read_text())
-    assert {**again, "seconds": 0} == {**written, "seconds": 0}
+    said_by("evaluate", tmp_path, "--episodes 1 --quiet")
+    assert {**scored_of(tmp_path), "seconds": 0} == {**written, "seconds": 0}
 
 
-@pytest.fixture(scope="module")
-def cart_pole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    config = TrainConfig(
-        *("async", 2), n_workers=1, env="CartPole-v1", total_episodes=2, episodes_per_update=2
+def test_the_end_of_a_run_on_another_environment_writes_its_scores(tmp_path):
+    final = ["--final-evaluation 2 --run-dir", tmp_path]
+    assert "2 episodes, seed 0" in said_by("train-sync", CART_POLE, TINY, *final)
+    assert len(scored_of(tmp_path)["returns"]) == 2
+
+
+@pytest.mark.parametrize(
+    "option", ["--red-agent B_lineAgent", "--max-steps 30", "--simulator cyborg", "--author Ada"]
+)
+def test_an_option_of_another_environment_is_refused(option, cart_pole_run):
+    refused(call("evaluate", cart_pole_run, option), option.partition(" ")[0], "CartPole-v1")
+
+
+@pytest.mark.parametrize("env", ["module:Class", "Acrobot-v1", "workflow_rl/CAGE4-v0"])
+def test_another_environment_than_the_agents_is_named(env, cart_pole_run):
+    refused(
+        call("evaluate", cart_pole_run, "--env", env),
+        *("--env", env, "trained on, CartPole-v1: leave it out"),
     )
-    return train(config, tmp_path_factory.mktemp("runs") / "run")
 
 
-@pytest.mark.parametrize("option", ["--red-agent", "--max-steps", "--simulator", "--author"])
-def test_an_option_of_another_environment_is_refused(option: str, cart_pole: Path) -> None:
-    values = {"--red-agent": "B_lineAgent", "--max-steps": "30", "--simulator": "cyborg"}
-    result = CliRunner().invoke(evaluate, [str(cart_pole), option, values.get(option, "Ada")])
-    assert result.exit_code == 2
-    line = result.output.splitlines()[-1]
-    assert option in line
-    assert "CartPole-v1" in line
+def test_the_environment_of_an_agent_may_be_named(cart_pole_run):
+    said_by("evaluate", cart_pole_run, CART_POLE, FEW)
 
 
-def test_a_video_is_not_for_cage2(tmp_path: Path) -> None:
-    result = CliRunner().invoke(evaluate, ["champion", "--video", str(tmp_path / "videos")])
-    assert result.exit_code == 2
-    assert "--video" in result.output.splitlines()[-1]
-
-
-@pytest.mark.parametrize(("agent", "is_function"), [("rules:act", True), ("rules", False)])
-def test_who_scores_a_function_is_told_the_command(agent: str, is_function: bool) -> None:
-    result = CliRunner().invoke(evaluate, [agent])
-    assert result.exit_code == 2
-    assert ("record scores a function." in " ".join(result.output.split())) == is_function
-
-
-@pytest.mark.parametrize("option", [["--env", "module:Class"], ["--env", "Acrobot-v1"]])
-def test_another_environment_than_the_agents_is_named(option: list[str], cart_pole: Path) -> None:
-    refused(invoke("evaluate", str(cart_pole), *option), *option, "trained on, CartPole-v1: leave")
-    refused(invoke("evaluate", "module:function", *option), "record scores a function")
-
-
-def test_the_environment_of_an_agent_may_be_named(cart_pole: Path) -> None:
-    assert invoke("evaluate", str(cart_pole), "--env", "CartPole-v1", "--quiet").exit_code == 0
-
-
-@pytest.mark.parametrize("command", ["evaluate", "replay", "record", "train-async --teacher"])
-def test_a_missing_run_is_a_missing_run(command: str) -> None:
-    file = ["file.npz"] if command == "record" else []
-    result = invoke(*command.split(), "runs/robust-2", *file)
-    refused(result, "there is no checkpoint at runs/robust-2")
-    assert "Did you mean" not in result.output
-    assert "name" not in result.output.splitlines()[-1]
-
-
-def test_compare_is_advised_only_where_it_finds_scores(tmp_path: Path) -> None:
+def test_compare_is_advised_only_where_it_finds_scores(tmp_path):
     tiny = "--simulator compiled --total-episodes 4 --n-envs 2 --n-workers 1 --hidden-sizes 4"
-    words = f"train-async {tiny} --max-steps 5 --n-policies 2 --quiet --run-dir {tmp_path / 'two'}"
-    assert invoke(*words.split()).exit_code == 0
-    both = [str(tmp_path / "two" / f"policy-{number}") for number in (0, 1)]
-    part = ["--episodes", "1", "--quiet", "--red-agent", "B_lineAgent", "--max-steps", "5"]
-    assert "together: " not in invoke("evaluate", *both, *part).output
-    alone = invoke("evaluate", str(tmp_path / "two"), *part).output
-    assert "policy alone" not in alone
-    assert "policy alone" not in invoke("evaluate", both[0], *part[:3]).output
+    said_by("train-async", tiny, "--max-steps 5 --n-policies 2 --quiet --run-dir", tmp_path)
+    both = [tmp_path / f"policy-{number}" for number in (0, 1)]
+    part = "--episodes 1 --quiet --red-agent B_lineAgent --max-steps 5"
+    assert "together: " not in said_by("evaluate", *both, part)
+    assert "policy alone" not in said_by("evaluate", tmp_path, part)
+    assert "policy alone" not in said_by("evaluate", both[0], "--episodes 1 --quiet")
+
+
+def test_scores_on_the_environment_of_the_run(cart_pole_run):
+    said = said_by("evaluate", cart_pole_run, "--episodes 5 --n-workers 2 --quiet")
+    assert "CartPole-v1: 5 episodes, seed 0" in said
+    found = scored_of(cart_pole_run)
+    assert len(found["returns"]) == len(found["lengths"]) == 5
+    # CartPole gives 1 for every step.
+    assert found["returns"] == found["lengths"]
+    mean = sum(found["returns"]) / 5
+    assert found["mean"] == pytest.approx(mean)
+    assert found["actions"] == "greedy"
+    row = next(line for line in said.splitlines() if "return" in line)
+    assert f"{mean:.2f}" in row
+    assert f"± {found['interval_95']:.2f}" in row
+    assert f"{min(found['returns']):.2f}" in row
+    # One episode in their place has no interval, and is not taken for as good.
+    again = said_by("evaluate", cart_pole_run, "--episodes 1 --n-workers 1 --quiet")
+    assert "(in the place of those of 5 episodes)" in again
+    assert "nan" not in again
+
+
+def test_several_agents_are_scored_one_after_another(cart_pole_run, tmp_path):
+    runs = [shutil.copytree(cart_pole_run, tmp_path / name) for name in "ab"]
+    as_if_learned_on(runs[1])
+    said = said_by("evaluate", *runs, FEW)
+    assert all((run / "evaluation.json").exists() for run in runs)
+    assert f"compare {runs[0]} {runs[1]}" in said
+    said_by("compare", *runs)
+    refused(call("evaluate", *runs, FEW, "--json", tmp_path / "x.json"), "one agent")
+    before = (runs[0] / "evaluation.json").read_bytes()
+    refused(call("evaluate", runs[0], tmp_path / "none", "--episodes 3"), "no checkpoint at")
+    assert (runs[0] / "evaluation.json").read_bytes() == before
+
+
+def test_a_report_shows_the_scores_of_the_agent_that_is_there(cart_pole_run, tmp_path, caplog):
+    path = shutil.copytree(cart_pole_run, tmp_path / "run")
+
+    def is_scored() -> bool:
+        said_by("report", path, "--output", tmp_path / "report.html")
+        return "not scored yet" not in (tmp_path / "report.html").read_text()
+
+    said_by("evaluate", path, FEW)
+    assert is_scored()
+    as_if_learned_on(path)
+    assert not is_scored()
+    assert f"{path / 'evaluation.json'} does not say that it is of" in caplog.text
+    said_by("evaluate", path, FEW)
+    assert is_scored()
+
+
+def test_scores_go_where_they_are_asked_for(cart_pole_run, tmp_path):
+    (cart_pole_run / "evaluation.json").unlink(missing_ok=True)
+    assert "sampled actions" in said_by("evaluate", cart_pole_run, "--stochastic", FEW)
+    assert not (cart_pole_run / "evaluation.json").exists()
+    played = ["--seed 7 --episodes 1 --n-workers 1 --quiet --json", tmp_path / "evaluation.json"]
+    said_by("evaluate", cart_pole_run / "checkpoint.safetensors", *played)
+    found = scored_of(tmp_path)
+    assert found["seed"] == 7
+    assert found["std"] is found["interval_95"] is None
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        ({"env": "NoSuchEnv-v0"}, ["NoSuchEnv-v0 cannot be made"]),
+        ({"env_args": {"wheels": 3}}, ["wheels"]),
+        ({"total_steps": 0}, ["config", "total_steps"]),
+    ],
+)
+def test_a_run_whose_environment_is_not_here(change, parts, cart_pole_run, tmp_path):
+    content = read_values(cart_pole_run / "checkpoint.safetensors")
+    content["config"] |= change
+    write_values(tmp_path / "changed.safetensors", content)
+    refused(call("evaluate", tmp_path / "changed.safetensors", "--quiet"), *parts)
+
+
+def test_mistakes_in_an_evaluation(cart_pole_run, tmp_path):
+    best = cart_pole_run / "best.safetensors"
+    refused(call("evaluate", best, "--which best"), "--which best")
+    (tmp_path / "file").touch()
+    below = tmp_path / "file" / "x"
+    refused(call("evaluate", cart_pole_run, "--json", below), "--json")
+    refused(call("evaluate", cart_pole_run, "--video", tmp_path / "file"), "--video")
+    refused(call("evaluate champion --video", tmp_path / "videos"), "--video")
+
+
+@pytest.mark.skipif(not HAS_MOVIEPY, reason="moviepy is not installed")
+def test_a_video_of_the_first_episode(cart_pole_run, tmp_path):
+    said = said_by("evaluate", cart_pole_run, FEW, "--video", tmp_path / "v")
+    (video,) = (tmp_path / "v").glob("*.mp4")
+    assert f"video: {video}" in said
+    assert video.stat().st_size > 1000
+
+
+@pytest.mark.skipif(HAS_MOVIEPY, reason="moviepy is installed")
+def test_a_video_without_what_it_takes(cart_pole_run, tmp_path):
+    result = call("evaluate", cart_pole_run, "--quiet --video", tmp_path / "v")
+    refused(result, "--video", "moviepy", "pip install")
+
+
+@pytest.mark.parametrize(
+    ("env", "told"),
+    [
+        ("TargetEnv", "TargetEnv draws no pictures"),
+        ("make_target", "give it an argument render_mode=None"),
+    ],
+)
+def test_no_video_of_an_environment_that_draws_no_pictures(env, told, tmp_path):
+    said_by(f"train-async --env tests.any_envs:{env}", TINY, "--run-dir", tmp_path / "run")
+    result = call("evaluate", tmp_path / "run", "--quiet --video", tmp_path / "v")
+    refused(result, "--video", told)
+
+
+def test_one_evaluate_has_the_options_of_every_environment():
+    shown = said_by("evaluate --help")
+    for option in ("--simulator", "--video", "--trust"):
+        assert option in shown

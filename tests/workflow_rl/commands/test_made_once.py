@@ -1,16 +1,13 @@
 """A run makes each policy's config once, and looks up what the config names once."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from tests.workflow_rl.commands.any_env_commands import CART_POLE, TINY, invoke
+from tests.cli import CART_POLE, TINY, said_by
 from workflow_rl.agents import algorithm
 from workflow_rl.environments.source import make_environment
 from workflow_rl.runs.checkpoint import load_checkpoint
@@ -44,28 +41,24 @@ def counted() -> Iterator[Counter[str]]:
         sys.setprofile(before)
 
 
-def test_a_run_and_its_resumption(tmp_path: Path) -> None:
-    run = str(tmp_path / "run")
+def test_a_run_and_its_resumption(tmp_path):
     with counted() as calls:
-        made = invoke("train-async", *CART_POLE, *TINY, "--run-dir", run)
-    assert made.exit_code == 0, made.output
+        said_by("train-async", CART_POLE, TINY, "--run-dir", tmp_path)
     assert calls == ONCE
     with counted() as calls:
-        resumed = invoke("train-async", "--resume", run, "--total-steps", "900", "--quiet")
-    assert resumed.exit_code == 0, resumed.output
+        said_by("train-async --total-steps 900 --quiet --resume", tmp_path)
     assert calls == {**ONCE, "checkpoint": 1}
 
 
-def test_policies_share_what_their_config_names() -> None:
+def test_policies_share_what_their_config_names():
     with counted() as calls:
         plan = new_plan(TrainConfig("async", env="CartPole-v1", total_steps=60), n_policies=3)
     assert [config.seed for config in plan.configs] == [0, 1, 2]
     assert calls == {**ONCE, "config": 3}
 
 
-def test_a_device_is_chosen_while_the_config_is_made(tmp_path: Path) -> None:
+def test_a_device_is_chosen_while_the_config_is_made():
     with counted() as calls:
-        shown = invoke("train-async", *CART_POLE, "--device", "auto", "--dry-run")
-    assert shown.exit_code == 0, shown.output
-    assert "device: auto" not in shown.output
+        shown = said_by("train-async", CART_POLE, "--device auto --dry-run")
+    assert "device: auto" not in shown
     assert calls == ONCE

@@ -1,7 +1,5 @@
 """Where output goes: streams that cannot encode it, and streams that fail."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import io
@@ -9,7 +7,6 @@ import shutil
 import signal
 import sys
 import time
-from pathlib import Path
 
 import click
 import pytest
@@ -25,24 +22,20 @@ EPISODES = ["--episodes", "3", "--n-workers", "1", "--quiet"]
     ("encoding", "interval", "border"), [("ascii", "+/-", "+-"), ("latin-1", "±", "+-")]
 )
 def test_a_stream_that_cannot_encode_gets_plain_characters(
-    cart_pole_run: Path, tmp_path: Path, encoding: str, interval: str, border: str
-) -> None:
-    shutil.copytree(cart_pole_run, tmp_path / "run")
-    result = CliRunner(charset=encoding).invoke(
-        main, ["evaluate", str(tmp_path / "run"), *EPISODES]
-    )
+    cart_pole_run, tmp_path, encoding, interval, border
+):
+    run = shutil.copytree(cart_pole_run, tmp_path / "run")
+    result = CliRunner(charset=encoding).invoke(main, ["evaluate", str(run), *EPISODES])
     assert result.exit_code == 0, result.exception
     assert interval in result.output
     assert border in result.output
     assert "\\u" not in result.output
-    assert (tmp_path / "run" / "evaluation.json").exists()
+    assert (run / "evaluation.json").exists()
 
 
-def test_files_are_written_before_a_stream_fails(
-    cart_pole_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copytree(cart_pole_run, tmp_path / "run")
-    (tmp_path / "run" / "evaluation.json").unlink(missing_ok=True)
+def test_files_are_written_before_a_stream_fails(cart_pole_run, tmp_path, monkeypatch):
+    run = shutil.copytree(cart_pole_run, tmp_path / "run")
+    (run / "evaluation.json").unlink(missing_ok=True)
 
     class Full(io.StringIO):
         def write(self, text: str) -> int:
@@ -50,12 +43,12 @@ def test_files_are_written_before_a_stream_fails(
 
     monkeypatch.setattr(sys, "stdout", Full())
     with pytest.raises(SystemExit) as ended:
-        main.main(["evaluate", str(tmp_path / "run"), *EPISODES], standalone_mode=False)
+        main.main(["evaluate", str(run), *EPISODES], standalone_mode=False)
     assert ended.value.code == 1
-    assert (tmp_path / "run" / "evaluation.json").exists()
+    assert (run / "evaluation.json").exists()
 
 
-def test_ctrl_c_that_a_compiler_loses_comes_again() -> None:
+def test_ctrl_c_that_a_compiler_loses_comes_again():
     """Numba calls back through ctypes while it compiles. What is raised there is lost."""
     callback = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))
 

@@ -1,74 +1,41 @@
 """The command `record`, and training from what it wrote."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from tests.workflow_rl.commands.any_env_commands import CART_POLE, TINY, invoke, refused
+from tests.cli import CART_POLE, TINY, call, refused, said_by
 
-PLAYED = ["--episodes", "3", "--n-workers", "1", "--quiet"]
+PLAYED = "--episodes 3 --n-workers 1 --quiet"
 
 
-def test_what_a_run_plays_is_written_and_copied(cart_pole_run: Path, tmp_path: Path) -> None:
-    file = str(tmp_path / "episodes.npz")
-    result = invoke("record", str(cart_pole_run), file, *PLAYED)
-    assert result.exit_code == 0, result.output
-    assert f"{cart_pole_run} on CartPole-v1: mean return" in result.output
-    assert "in 3 episodes" in result.output
+def test_what_a_run_plays_is_written_and_copied(cart_pole_run, tmp_path):
+    file = tmp_path / "episodes.npz"
+    said = said_by("record", cart_pole_run, file, PLAYED)
+    assert f"{cart_pole_run} on CartPole-v1: mean return" in said
+    assert "in 3 episodes" in said
     with np.load(file) as arrays:  # As anybody reads it.
         assert len(arrays["obs"]) == len(arrays["action"]) == arrays["length"].sum()
         assert np.array_equal(arrays["reward"], np.ones(len(arrays["obs"])))
-    run = ["--teacher", file, "--teacher-epochs", "1", "--run-dir", str(tmp_path / "run")]
-    copied = invoke("train-async", *CART_POLE, *TINY, *run)
-    assert copied.exit_code == 0, copied.output
-    assert f"copied {file}: mean return" in copied.output
-    again = invoke("verify", str(tmp_path / "run"))
-    assert again.exit_code == 0, again.output
-
-
-def test_a_scripted_agent_of_a_guest(tmp_path: Path) -> None:
-    view = ["--simulator", "compiled", "--max-steps", "5", "--observation", "history"]
-    result = invoke("record", "decoys", str(tmp_path / "x.npz"), *PLAYED, *view)
-    assert result.exit_code == 0, result.output
-    assert "decoys on workflow_rl/CAGE2-v0: mean return" in result.output
-
-
-def test_a_team_of_a_guest(tmp_path: Path) -> None:
-    view = ["--env", "workflow_rl/CAGE4-v0", "--simulator", "compiled", "--max-steps", "5"]
-    view += ["--observation", "belief", "--actions", "suspects"]
-    result = invoke("record", "rules", str(tmp_path / "x.npz"), *PLAYED, *view)
-    assert result.exit_code == 0, result.output
-    with np.load(tmp_path / "x.npz") as arrays:
-        assert arrays["action"].shape == (arrays["length"].sum(), 5)
+    taught = [TINY, "--teacher", file, "--run-dir", tmp_path / "run"]
+    said = said_by("train-async", CART_POLE, *taught, "--teacher-epochs 1")
+    assert f"copied {file}: mean return" in said
+    said_by("verify", tmp_path / "run")
+    other = [*taught[:-1], tmp_path / "other"]
+    refused(call("train-async --env Pendulum-v1", *other), "--teacher", "obs_dim 4")
+    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "parts"),
+    ("agent", "view", "shape"),
     [
-        (["nobody", "x.npz"], ["AGENT", "nobody"]),
-        (["champion", "x.npz", *CART_POLE], ["AGENT", "other observations"]),
-        (["no_such_module:act", "x.npz", *CART_POLE], ["AGENT", "no_such_module"]),
-        (["math:floor", "x.npz", "--env", "no_such_module:Env"], ["--env", "no_such_module"]),
-        (["math:no_such_name", "x.npz", *CART_POLE], ["AGENT", "defines no no_such_name"]),
-        (["decoys", "x.parquet"], ["FILE", ".npz"]),
-        (["decoys", "no/such/folder/x.npz"], ["FILE", "no/such/folder"]),
-        (["decoys", "x.npz", "--env-arg", "color=red"], ["color"]),
+        ("decoys", "--observation history", ()),
+        ("rules", "--env workflow_rl/CAGE4-v0 --observation belief --actions suspects", (5,)),
     ],
 )
-def test_mistakes(
-    arguments: list[str], parts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    refused(invoke("record", *arguments), *parts)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_file_of_other_spaces_is_one_line(cart_pole_run: Path, tmp_path: Path) -> None:
-    file = str(tmp_path / "x.npz")
-    assert invoke("record", str(cart_pole_run), file, *PLAYED).exit_code == 0
-    pendulum = ["--env", "Pendulum-v1", *TINY, "--run-dir", str(tmp_path / "run")]
-    refused(invoke("train-async", *pendulum, "--teacher", file), "--teacher", "obs_dim 4")
-    assert not (tmp_path / "run").exists()
+def test_a_scripted_agent_or_team_of_a_guest(agent, view, shape, tmp_path):
+    file = tmp_path / "x.npz"
+    view += " --simulator compiled --max-steps 5"
+    said = said_by(f"record {agent}", file, PLAYED, view)
+    assert f"{agent} on workflow_rl/CAGE{4 if shape else 2}-v0: mean return" in said
+    with np.load(file) as arrays:
+        assert arrays["action"].shape == (arrays["length"].sum(), *shape)

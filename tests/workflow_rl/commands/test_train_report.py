@@ -1,7 +1,5 @@
 """What a training command prints at its end, to the number."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -66,12 +64,7 @@ WHOLE = ["whole run", "10.0", "100%", "0.8", "8", "30.0%"]
         ),
     ],
 )
-def test_where_the_time_went(
-    config: dict[str, Any],
-    state: dict[str, Any],
-    rows: list[list[str]],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_where_the_time_went(config, state, rows, capsys):
     lines = report(capsys, config, state)
     cells = [[one.strip() for one in line.split("│")[1:-1]] for line in lines if "│" in line]
     headings = ["", "seconds", "share", "episodes/s", "env steps/s", "worker utilisation"]
@@ -94,13 +87,7 @@ def test_where_the_time_went(
         ),
     ],
 )
-def test_how_a_run_is_trained_on(
-    config: dict[str, Any],
-    state: dict[str, Any],
-    stopped: str | None,
-    words: str | None,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_how_a_run_is_trained_on(config, state, stopped, words, capsys):
     words = "" if words is None else words.replace("=", " --stop-at-return=")
     (line,) = [one for one in report(capsys, config, state, stopped) if "train on:" in one]
     assert line.endswith(f"train-async --resume run{words}")
@@ -123,12 +110,7 @@ def test_how_a_run_is_trained_on(
         ),
     ],
 )
-def test_which_agent_is_the_best_and_why(
-    config: dict[str, Any],
-    state: dict[str, Any],
-    told: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_which_agent_is_the_best_and_why(config, state, told, capsys):
     lines = report(capsys, config, state)
     assert f"best agent:      run/best.safetensors{told}" in lines
     assert (
@@ -136,9 +118,7 @@ def test_which_agent_is_the_best_and_why(
     )
 
 
-def test_steps_beyond_the_end_and_workers_that_failed_are_told(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_steps_beyond_the_end_and_workers_that_failed_are_told(capsys):
     assert "8 episodes, updates: 2; no episode has ended" in report(capsys, {}, {})
     lines = report(capsys, {}, {"env_steps": 1081, "workers_restarted": 3})
     whole = "8 episodes of 1,081 steps (the last update is whole), updates: 2; no episode has ended"

@@ -1,21 +1,17 @@
 """The command `tune`: what it refuses, resumes and leaves."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
-import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
+from tests.cli import CART_POLE, call, refused, said_by
 from tests.tiny_runs import config_of
-from tests.workflow_rl.studies.search_runs import COMPLETE
-from workflow_rl.commands.main import main
-from workflow_rl.commands.tune import TUNE_FILE, tune
+from tests.workflow_rl.studies.search_runs import COMPLETE, answered
+from workflow_rl.commands.tune import TUNE_FILE
 from workflow_rl.runs.folder import read_config
 
 optuna = pytest.importorskip("optuna")
@@ -23,89 +19,68 @@ from workflow_rl.studies import search  # noqa: E402
 from workflow_rl.studies.search import Search  # noqa: E402
 
 
-def test_what_cannot_go_on_is_one_line():
-    result = CliRunner().invoke(tune, ["--resume", "nowhere", "--trials", "1"])
-    assert result.exit_code == 2
-    assert "nowhere is no folder of tune's" in result.output.splitlines()[-1]
-
-
 def resumed(path: Path, changes: dict[str, Any]) -> str:
     """The line with which an edited TUNE_FILE is refused; nothing else is in the folder after."""
     content = {"config": config_of().to_dict(), "ranges": {"learning_rate": [1e-4, 1e-2]}}
     content |= {"n_policies": 1, "finalists": 1, **changes}
     (path / TUNE_FILE).write_text(json.dumps(content))
-    result = CliRunner().invoke(tune, ["--resume", str(path), "--trials", "1"])
-    assert result.exit_code == 2, (result.output, result.exception)
+    line = refused(call("tune --trials 1 --resume", path), str(path / TUNE_FILE))
     assert [file.name for file in path.iterdir()] == [TUNE_FILE]
-    line = result.output.splitlines()[-1]
-    assert str(path / TUNE_FILE) in line
     return line
 
 
 @pytest.mark.system
 def test_two_processes_do_not_search_in_one_folder(tmp_path, monkeypatch):
     """The second is refused, and the first ends as if it had been alone."""
-    arguments = ["--env", "CartPole-v1", "--trials", "2", "--finalists", "0", "--quiet"]
     answers = []
 
     def meanwhile(self: Search, *arguments: Any) -> list[float]:
-        answers.append(CliRunner().invoke(tune, ["--resume", str(tmp_path), "--trials", "3"]))
+        answers.append(call("tune --trials 3 --resume", tmp_path))
         return [1.0]
 
     monkeypatch.setattr(Search, "_train", meanwhile)
-    result = CliRunner().invoke(tune, [*arguments, "--run-dir", str(tmp_path)])
-    assert result.exit_code == 0, (result.output, result.exception)
+    said_by("tune", CART_POLE, "--trials 2 --finalists 0 --quiet --run-dir", tmp_path)
     assert len(answers) == 2
     for other in answers:
-        assert other.exit_code == 2
-        assert f"{tmp_path} is in use" in other.output.splitlines()[-1]
-    trials = optuna.load_study(
-        study_name="tune", storage=f"sqlite:///{tmp_path / 'study.db'}"
-    ).get_trials()
+        refused(other, f"{tmp_path} is in use")
+    database = f"sqlite:///{tmp_path / 'study.db'}"
+    trials = optuna.load_study(study_name="tune", storage=database).get_trials()
     assert [trial.state for trial in trials] == [COMPLETE] * 2
-    assert CliRunner().invoke(tune, ["--resume", str(tmp_path), "--trials", "2"]).exit_code == 0
+    said_by("tune --trials 2 --resume", tmp_path)
 
 
 @pytest.mark.system
 def test_a_search_of_which_every_trial_failed_names_the_cause(tmp_path):
-    of_env = ["--env", "tests.lying_envs:AlwaysSpoiltEnv", "--total-steps", "300", "--n-workers"]
-    asked = [*of_env, "1", "--n-policies", "1", "--trials", "2", "--run-dir", str(tmp_path / "x")]
-    result = CliRunner().invoke(tune, asked)
+    env = "--env tests.lying_envs:AlwaysSpoiltEnv --total-steps 300 --n-workers 1 --n-policies 1"
+    result = call("tune", env, "--trials 2 --run-dir", tmp_path)
     assert result.exit_code == 1, (result.output, result.exception)
     reward = "the environment's reward is not finite at step 2 of episode 0"
     assert [reward in line for line in result.stdout.splitlines()] == [True, True]
     assert f"Error: no trial came to its end: {reward}" in result.stderr
-    assert not (tmp_path / "x" / "best.json").exists()
+    assert not (tmp_path / "best.json").exists()
 
 
 def test_a_search_of_which_no_trial_has_a_score_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(Search, "_train", lambda *_: [-math.inf])
-    asked = ["--env", "CartPole-v1", "--trials", "2", "--run-dir", str(tmp_path / "x")]
-    result = CliRunner().invoke(tune, asked)
-    assert result.exit_code == 1, (result.output, result.exception)
-    assert "Error: no trial has a score: too many episodes" in result.stderr
-    assert not (tmp_path / "x" / "best.json").exists()
+    said = said_by("tune", CART_POLE, "--trials 2 --run-dir", tmp_path, code=1)
+    assert "Error: no trial has a score: too many episodes" in said
+    assert not (tmp_path / "best.json").exists()
 
 
 def test_the_table_marks_the_best_of_the_finals(tmp_path, monkeypatch):
     returns = {"trial-0": -3.0, "trial-1": -1.0, "trial-2": -2.0, "final-1": -5.0, "final-0": -6.0}
 
-    def train(self: Search, settings: Any, seeds: Any, name: str, trial: Any) -> list[float]:
-        return [returns[name]] * len(seeds)
-
-    monkeypatch.setattr(Search, "_train", train)
+    answered(monkeypatch, lambda asked: returns[asked.name])
     monkeypatch.setattr(search, "draw", lambda *_: [])
-    arguments = ["--env", "CartPole-v1", "--trials", "3", "--finalists", "1"]
-    result = CliRunner().invoke(tune, [*arguments, "--run-dir", str(tmp_path / "x")])
-    assert result.exit_code == 0, (result.output, result.exception)
-    lines = result.output.splitlines()
+    said = said_by("tune", CART_POLE, "--trials 3 --finalists 1 --run-dir", tmp_path)
+    lines = said.splitlines()
     cells = [[cell.strip() for cell in line.split("│")[1:5]] for line in lines if "│" in line]
     assert cells == [
         ["trial", "return", "finals", "seeds"],
         *(["* 1", "-1.00", "-5.00", "3"], ["2", "-2.00", "", ""], ["0", "-3.00", "-6.00", "3"]),
     ]
     assert "3 trials to their end, 0 given up early" in lines
-    assert f"best settings:  {tmp_path / 'x' / 'best.json'} (trial 1)" in lines
+    assert f"best settings:  {tmp_path / 'best.json'} (trial 1)" in lines
 
 
 def test_no_search_has_anything_called(tmp_path):
@@ -146,57 +121,24 @@ def test_unrolls_are_refused_of_a_resumed_search_too(tmp_path):
     assert "num_steps_per_env: 5 does not go with several policies" in line
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "--trials"),
-        (["--trials", "0"], "--trials"),
-        (["--minutes", "0"], "--minutes"),
-        (["--trials", "1", "--range", "gamma=1:2"], "--range"),
-        (["--trials", "1", "--range", "epochs=5:2"], "--range"),
-        (["--trials", "1", "--range", "epochs=0.2:0.4"], "epochs: 0.2 is not allowed"),
-        (["--trials", "1", "--range", "minibatch-size=1:2"], "1 is too small: it must be 2"),
-        (
-            ["--trials", "1", "--preset", "continuous"],
-            "--preset continuous (--batching first-come)",
-        ),
-        (["--trials", "1", "--init-from", "run"], "--init-from"),
-        (["--trials", "1", "--cluster", "127.0.0.1:1", "--n-workers", "2"], "--cluster"),
-    ],
-)
-def test_what_it_cannot_do_is_one_line(arguments, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(tune, ["--env", "CartPole-v1", *arguments])
-    assert result.exit_code == 2
-    assert message in result.output
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.system
 def test_the_command_end_to_end(tmp_path):
     path = tmp_path / "tuned"
-    arguments = ["--env", "CartPole-v1", "--total-steps", "600", "--steps-per-update", "300"]
-    arguments += ["--n-policies", "1", "--finalists", "1", "--range", "learning-rate=1e-4:1e-2"]
-    result = CliRunner().invoke(tune, [*arguments, "--trials", "2", "--run-dir", str(path)])
-    assert result.exit_code == 0, result.output
+    short = "--total-steps 600 --steps-per-update 300 --n-policies 1 --finalists 1"
+    tune = ["tune", CART_POLE, short, "--range learning-rate=1e-4:1e-2 --trials 2 --run-dir", path]
+    said = said_by(*tune)
     settings = json.loads((path / "best.json").read_text())
     assert 1e-4 <= settings["learning_rate"] <= 1e-2
-    (won,) = re.findall(r"train with:.*?(train-async .*)", result.output)
-    shown = CliRunner().invoke(main, [*shlex.split(won), "--dry-run"])
-    assert shown.exit_code == 0, shown.output
-    assert f"learning_rate: {settings['learning_rate']}  # " in shown.output
-    assert "steps_per_update: 300  # option\n" in shown.output
+    (won,) = re.findall(r"train with:.*?(train-async .*)", said)
+    shown = said_by(won, "--dry-run")
+    assert f"learning_rate: {settings['learning_rate']}  # " in shown
+    assert "steps_per_update: 300  # option\n" in shown
     assert (path / "optimization_history.png").exists()
-    assert "Warning" not in result.output
+    assert "Warning" not in said
 
-    again = CliRunner().invoke(tune, [*arguments, "--trials", "2", "--run-dir", str(path)])
-    assert again.exit_code == 2
-    assert "not empty" in again.output
-    on = ["--resume", str(path), "--trials", "3", "--quiet"]
-    other = CliRunner().invoke(tune, [*on, "--learning-rate", "1e-3"])
-    assert other.exit_code == 2
-    assert "--learning-rate does not go with --resume" in other.output.splitlines()[-1]
-    more = CliRunner().invoke(tune, [*on, "--n-workers", "1", "--worker-timeout", "50"])
-    assert more.exit_code == 0, more.output
+    refused(call(*tune), "not empty")
+    on = ["tune --trials 3 --quiet --resume", path]
+    refused(call(*on, "--learning-rate 1e-3"), "--learning-rate does not go with --resume")
+    said_by(*on, "--n-workers 1 --worker-timeout 50")
     config = read_config(path / "trial-2" / "policy-0")
     assert (config.n_workers, config.worker_timeout) == (1, 50)

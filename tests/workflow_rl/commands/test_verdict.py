@@ -1,7 +1,5 @@
 """The verdict that a training command prints, over and over, of agents as good as the champion."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,7 +44,6 @@ def champion_state(random: np.random.Generator, red_agent: str) -> TrainingState
 def reported(
     path: Path, config: TrainConfig, states: Sequence[TrainingState], capsys: Any
 ) -> dict[str, str]:
-    """The lines that the command prints, by their headings."""
     summaries = [
         {**summarise(config, state), "weights": "0" * 64, "worker_utilisation_run": 1.0}
         for state in states
@@ -71,13 +68,8 @@ MANY = pytest.param(1500, 0.93, 0.97, marks=[pytest.mark.slow, pytest.mark.timeo
 @pytest.mark.parametrize(("n", "least", "most"), [(100, 0.9, 1), MANY])
 @pytest.mark.parametrize("red_agent", ["mixed", "attackers", "B_lineAgent"])
 def test_an_agent_as_good_as_the_champion_is_called_so_19_times_of_20(
-    red_agent: str,
-    n: int,
-    least: float,
-    most: float,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    red_agent, n, least, most, tmp_path, capsys
+):
     """Whatever kinds of attackers its last episodes happened to draw."""
     config = TrainConfig("async", env_args={"red_agent": red_agent})
     random = np.random.default_rng(0)
@@ -89,13 +81,8 @@ def test_an_agent_as_good_as_the_champion_is_called_so_19_times_of_20(
 
 @pytest.mark.parametrize(("n", "least", "most"), [(60, 0.9, 1), MANY])
 def test_the_best_of_several_equal_policies_is_rarely_called_better(
-    n: int,
-    least: float,
-    most: float,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    n, least, most, tmp_path, capsys, monkeypatch
+):
     monkeypatch.setattr("workflow_rl.reporting.policies_figure.draw_folder", lambda path: path)
     config = TrainConfig("async", env_args={"red_agent": "B_lineAgent"})
     random = np.random.default_rng(0)
@@ -108,9 +95,7 @@ def test_the_best_of_several_equal_policies_is_rarely_called_better(
     assert least <= sum(AS_GOOD in one for one in said) / n <= most
 
 
-def test_clearly_better_and_worse_agents_are_called_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_clearly_better_and_worse_agents_are_called_so(tmp_path, capsys):
     config = TrainConfig("async", env_args={"red_agent": "mixed"})
     for shift, words in ((2.0, "better than every known agent"), (-2.0, "not as good as champion")):
         state = champion_state(np.random.default_rng(1), "mixed")
@@ -119,9 +104,7 @@ def test_clearly_better_and_worse_agents_are_called_so(
         assert words in verdict_of(tmp_path, config, [state], capsys)
 
 
-def test_there_is_no_verdict_from_one_episode(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_there_is_no_verdict_from_one_episode(tmp_path, capsys):
     state = champion_state(np.random.default_rng(1), "B_lineAgent")
     for _ in range(299):
         state.recent_returns.pop()
@@ -138,9 +121,7 @@ def test_there_is_no_verdict_from_one_episode(
     ],
     ids=["another number of rewards", "prices of fixes among the rewards"],
 )
-def test_returns_are_not_compared_with_scores_of_another_kind(
-    env: str, args: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_returns_are_not_compared_with_scores_of_another_kind(env, args, tmp_path, capsys):
     config = TrainConfig("async", env=env, env_args=args)
     state = champion_state(np.random.default_rng(1), "B_lineAgent")
     lines = reported(tmp_path, config, [state], capsys)

@@ -1,34 +1,25 @@
 """A run's record of its machine and first weights, and the command that compares."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from tests.workflow_rl.commands.any_env_commands import refused
-from workflow_rl.commands.main import main
+from tests.cli import call, refused, said_by
 from workflow_rl.runs import run_dir
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.run_record import read_record, weights_digest
 
 TINY = (
-    *("--n-envs", "2", "--n-workers", "1", "--max-steps", "5", "--episodes-per-update", "2"),
-    *("--hidden-sizes", "8", "--quiet", "--checkpoint-every", "1"),
+    "--n-envs 2 --n-workers 1 --max-steps 5 --episodes-per-update 2 --total-episodes 8 "
+    "--hidden-sizes 8 --quiet --checkpoint-every 1"
 )
+MORE = "--total-episodes 12 --quiet"
 
 
-def invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
-def train(path: Path, *options: object, episodes: int = 8, mode: str = "async") -> Path:
-    options = (*TINY, "--total-episodes", episodes, "--run-dir", path, *options)
-    result = invoke(f"train-{mode}", *options)
-    assert result.exit_code == 0, result.output
+def train(path: Path, *options: object, mode: str = "async") -> Path:
+    said_by(f"train-{mode}", TINY, "--run-dir", path, *options)
     return path
 
 
@@ -45,94 +36,91 @@ def changed(run: Path, path: Path, **changes: object) -> Path:
     return path
 
 
-def test_the_record(finished: Path, tmp_path: Path) -> None:
+def test_the_record(finished, tmp_path):
     record = read_record(finished / "machine.json")
     assert record.machines[0]["numpy_kernels"] == "X86_V3"
     assert record.machines[0]["departures"] == []
     # Four updates: before the first, and after three.
     assert len(set(record.weights)) == 4
-    three = train(tmp_path / "three", "--keep-every", 1)
+    three = train(tmp_path / "three", "--keep-every 1")
     network = load_checkpoint(three / "kept" / "000003.safetensors").agent["network"]
     assert record.weights[3] == weights_digest(network)
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-def test_a_run_is_reproduced(mode: str, finished: Path, tmp_path: Path) -> None:
+def test_a_run_is_reproduced(mode, finished, tmp_path):
     run = finished if mode == "async" else train(tmp_path / "run", mode="sync")
     before = {file: file.read_bytes() for file in run.iterdir() if file.is_file()}
-    result = invoke("verify", run)
-    assert result.exit_code == 0, result.output
-    assert "after update 3: identical" in result.output
-    assert f"This machine reproduces {run}." in result.output
+    said = said_by("verify", run)
+    assert "after update 3: identical" in said
+    assert f"This machine reproduces {run}." in said
     assert {file: file.read_bytes() for file in run.iterdir() if file.is_file()} == before
 
 
-def test_other_weights_are_told_with_what_differs(finished: Path, tmp_path: Path) -> None:
+def test_other_weights_are_told_with_what_differs(finished, tmp_path):
     record = read_record(finished / "machine.json")
     machines = [{**record.machines[0], "torch": "1.0"}]
     weights = [*record.weights[:3], "0" * 64]
     run = changed(finished, tmp_path / "run", machines=machines, weights=weights)
-    result = invoke("verify", run)
-    assert result.exit_code == 1, result.output
-    assert "after update 2: identical" in result.output
-    assert "after update 3: identical" not in result.output
-    assert "1.0 there" in result.output
-    assert "does not reproduce" in result.output
+    said = said_by("verify", run, code=1)
+    assert "after update 2: identical" in said
+    assert "after update 3: identical" not in said
+    assert "1.0 there" in said
+    assert "does not reproduce" in said
 
 
-def test_a_run_that_was_resumed_past_its_end(finished: Path, tmp_path: Path) -> None:
+def test_a_run_that_was_resumed_past_its_end(finished, tmp_path):
     """The learning rate of its first updates was that of a shorter run."""
     run = train(tmp_path / "run")
     weights = read_record(run / "machine.json").weights
-    result = invoke("train-async", "--resume", run, "--total-episodes", 12, "--quiet")
-    assert result.exit_code == 0, result.output
+    said_by("train-async --resume", run, MORE)
     assert read_record(run / "machine.json").weights == weights
     assert len(read_record(run / "machine.json").machines) == 1
-    assert invoke("verify", run).exit_code == 0
+    said_by("verify", run)
 
 
-def test_a_run_that_goes_on_elsewhere_says_so(tmp_path: Path, monkeypatch) -> None:
+def test_a_run_that_goes_on_elsewhere_says_so(tmp_path, monkeypatch):
     run = train(tmp_path / "run")
     monkeypatch.setattr(run_dir, "machine", lambda: {"processor": "another"})
-    invoke("train-async", "--resume", run, "--total-episodes", 12, "--quiet")
+    said_by("train-async --resume", run, MORE)
     machines = read_record(run / "machine.json").machines
     assert len(machines) == 2
     assert machines[1] == {"processor": "another"}
 
 
-def test_a_run_that_began_with_another_agent(finished: Path, tmp_path: Path) -> None:
+def test_a_run_that_began_with_another_agent(finished, tmp_path):
     run = train(tmp_path / "run", "--init-from", finished)
-    refused(invoke("verify", run), "name that with --init-from")
-    assert invoke("verify", run, "--init-from", finished).exit_code == 0
-    refused(invoke("verify", finished, "--init-from", run), "leave --init-from out")
+    refused(call("verify", run), "name that with --init-from")
+    said_by("verify", run, "--init-from", finished)
+    refused(call("verify", finished, "--init-from", run), "leave --init-from out")
 
 
-def test_runs_that_promise_nothing(finished: Path, tmp_path: Path) -> None:
+def test_runs_that_promise_nothing(finished, tmp_path):
     free = {"async_rl": True, "batching": "first-come"}
-    refused(invoke("verify", changed(finished, tmp_path / "free", config=free)), "no machine")
+    refused(call("verify", changed(finished, tmp_path / "free", config=free)), "no machine")
     on_gpu = changed(finished, tmp_path / "gpu", config={"device": "cuda"})
-    refused(invoke("verify", on_gpu), "CPU")
-    refused(invoke("verify", changed(finished, tmp_path / "none", weights=["0"])), "first update")
+    refused(call("verify", on_gpu), "CPU")
+    refused(call("verify", changed(finished, tmp_path / "none", weights=["0"])), "first update")
     (tmp_path / "old").mkdir()
-    refused(invoke("verify", tmp_path / "old"), "has no machine.json")
+    refused(call("verify", tmp_path / "old"), "has no machine.json")
 
 
-def test_a_record_does_not_have_anything_called(finished: Path, tmp_path: Path) -> None:
+def test_a_record_does_not_have_anything_called(finished, tmp_path):
     called = tmp_path / "called"
     config = TrainConfig("async", env="os:mkdir", env_args={"path": str(called)}, device="cpu")
     run = changed(finished, tmp_path / "run")
     record = read_record(run / "machine.json").model_copy(update={"config": config.to_dict()})
     record.write(run / "machine.json")
-    refused(invoke("verify", run), "os:mkdir", "--trust")
+    refused(call("verify", run), "os:mkdir", "--trust")
     assert not called.exists()
 
 
-def test_a_cluster_that_a_record_names_is_not_joined(finished: Path, tmp_path: Path) -> None:
+def test_a_cluster_that_a_record_names_is_not_joined(finished, tmp_path):
     run = changed(finished, tmp_path / "run", config={"cluster": "127.0.0.1:9"})
-    assert invoke("verify", run).exit_code == 0
+    said_by("verify", run)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"machines": [1], "config": {}}', "\x00"])
-def test_a_damaged_record(text: str, tmp_path: Path) -> None:
+def test_a_damaged_record(text, tmp_path):
     (tmp_path / "machine.json").write_text(text)
-    refused(invoke("verify", tmp_path), "cannot be verified")
+    refused(call("verify", tmp_path), "cannot be verified")

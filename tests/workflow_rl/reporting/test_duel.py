@@ -1,7 +1,5 @@
 """What is drawn and told of a duel: whom each agent met, and what has been measured since."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Folders for the Hugging Face Hub."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

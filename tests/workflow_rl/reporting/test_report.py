@@ -1,7 +1,5 @@
 """The command `report` on any environment's runs: what it says, and that it says what it lacks."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import hashlib
@@ -16,13 +14,11 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 import pytest
-from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cli import output_of
 from tests.html_pages import assert_valid
-from workflow_rl.commands.main import main
 from workflow_rl.errors import UserError
 from workflow_rl.reporting.learning_curve import learning_curve_figure
 from workflow_rl.reporting.report import sections_of
@@ -68,10 +64,6 @@ def make_run(
     return path
 
 
-def report(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, ["report", *map(str, arguments)])
-
-
 def page_of(tmp_path: Path, *arguments: str | Path) -> str:
     output_of("report", *arguments, "--output", tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
@@ -87,14 +79,12 @@ def section(text: str, title: str) -> str:
 
 
 def values(array: Any) -> Any:
-    """Of an array as Plotly writes it."""
     if isinstance(array, tuple):  # Before Plotly 6.
         return np.array(array)
     return np.frombuffer(base64.b64decode(array["bdata"]), array["dtype"])
 
 
 def figures(text: str) -> list[go.Figure]:
-    """Every chart, which Plotly itself takes."""
     found = re.findall(r'<script type="application/json">(.*?)</script>', text)
     return [go.Figure(json.loads(one)) for one in found]
 
@@ -306,13 +296,10 @@ def test_each_worker_from_a_trace(tmp_path):
     assert "trace.json" in told
 
 
-def test_nothing_in_a_name_becomes_html(tmp_path):
+def test_a_name_is_no_html_and_may_be_of_any_bytes(tmp_path):
     text = page_of(tmp_path, make_run(tmp_path / "<i>&'\""))
     assert "<i>" not in text.split("</script>")[1]
     assert figures(text)[0].data[0].name == "&lt;i&gt;&amp;'\""
-
-
-def test_a_run_folder_of_any_bytes(tmp_path):
     text = page_of(tmp_path, make_run(tmp_path / "n\udcff"))
     assert r"<title>n\udcff" in text
 
@@ -331,16 +318,8 @@ ODD_VALUES: list[Any] = [
     *(10**400, -(10**400), ["x"], {"a": 1}),
 ]
 ODD_CONTENTS = [
-    b"",
-    b"null",
-    b"[]",
-    b"{}",
-    b"3",
-    b'"x"',
-    b"{",
-    b"\xff\xfe",
-    b"[" * 99_999,
-    b"9" * 5000,
+    *(b"", b"null", b"[]", b"{}", b"3", b'"x"', b"{", b"\xff\xfe"),
+    *(b"[" * 99_999, b"9" * 5000),
 ]
 
 

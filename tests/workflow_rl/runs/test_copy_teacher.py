@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cli import output_of
+from tests.cli import CART_POLE, TINY, call, refused, said_by
 from tests.tiny_runs import run, same_weights, stop_before
-from tests.workflow_rl.commands.any_env_commands import CART_POLE, TINY, invoke, refused
 from tests.workflow_rl.runs.small_runs import config_of
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
@@ -112,17 +111,17 @@ def test_a_teacher_of_other_spaces_is_refused_before_anything_is_written(balanci
 )
 def test_mistakes_with_the_options(options, parts, tmp_path):
     folder = ["--run-dir", str(tmp_path / "run")]
-    refused(invoke("train-async", *CART_POLE, *TINY, *folder, *options), *parts)
+    refused(call("train-async", CART_POLE, TINY, *folder, *options), *parts)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_command_copies_and_says_so(balancing, tmp_path):
     options = ["--teacher", str(balancing), "--teacher-episodes", "4", "--teacher-epochs", "1"]
     folder = tmp_path / "run"
-    said = output_of("train-async", *CART_POLE, *TINY, *options, "--run-dir", folder)
+    said = said_by("train-async", CART_POLE, TINY, *options, "--run-dir", folder)
     assert f"copied {balancing}: mean return" in said
     assert "the copy:        mean return" in said
-    output_of("verify", folder)
+    said_by("verify", folder)
 
 
 @pytest.mark.parametrize(("learning_rate", "is_below"), [("1.0", True), ("1e-9", False)])
@@ -130,7 +129,7 @@ def test_a_run_that_falls_below_its_copy_says_so(learning_rate, is_below, balanc
     options = ["--teacher", str(balancing), "--teacher-episodes", "20", "--hidden-sizes", "32"]
     options += ["--total-steps", "8000", "--steps-per-update", "500", "--quiet"]
     options += ["--learning-rate", learning_rate, "--run-dir", str(tmp_path / "run")]
-    said = output_of("train-async", *CART_POLE, "--n-envs", "4", *options)
+    said = said_by("train-async", CART_POLE, "--n-envs", "4", *options)
     assert ("below its copy:" in said) is is_below
 
 
@@ -149,16 +148,16 @@ def test_a_copy_is_verified_with_the_same_teacher_alone(balancing, tmp_path):
     teacher = tmp_path / "teacher.npz"
     shutil.copy(balancing, teacher)
     run(tmp_path / "run", taught(teacher, **SHORT))
-    output_of("verify", tmp_path / "run")
+    said_by("verify", tmp_path / "run")
     parameters, about = load_policy(teacher)
     save_policy(teacher, parameters._replace(biases=(np.ones(2, np.float32),)), about)
-    refused(invoke("verify", str(tmp_path / "run")), "teacher.npz is not there any more")
+    refused(call("verify", str(tmp_path / "run")), "teacher.npz is not there any more")
 
 
 def test_a_copy_that_diverges_says_so(balancing, tmp_path):
-    learned = [*CART_POLE, *TINY, "--teacher", str(balancing), "--teacher-episodes", "4"]
+    learned = [CART_POLE, TINY, "--teacher", str(balancing), "--teacher-episodes", "4"]
     learned += ["--reward-scale", "1e30", "--run-dir", tmp_path / "a"]
-    said = output_of("train-async", *learned, code=1)
+    said = said_by("train-async", *learned, code=1)
     assert "while it copied" in said
     assert "--reward-scale" in said
     assert not (tmp_path / "a").exists()
@@ -166,21 +165,21 @@ def test_a_copy_that_diverges_says_so(balancing, tmp_path):
 
 def test_nobody_teaches_in_the_place_of_a_presets_teacher():
     options = ["train-async", "--preset", "cage4-quick", "--dry-run"]
-    assert "teacher: rules" in output_of(*options)
-    assert "teacher: None" in output_of(*options, "--teacher", "none")
+    assert "teacher: rules" in said_by(*options)
+    assert "teacher: None" in said_by(*options, "--teacher", "none")
 
 
 def test_a_teacher_does_not_replace_the_weights_of_another_run(balancing, tmp_path):
     run(tmp_path / "run", taught(balancing, **SHORT))
-    options = [*CART_POLE, *TINY, "--init-from", f"{tmp_path}/run", "--run-dir", f"{tmp_path}/new"]
-    result = invoke("train-async", *options, "--teacher", str(balancing))
+    options = [CART_POLE, TINY, "--init-from", f"{tmp_path}/run", "--run-dir", f"{tmp_path}/new"]
+    result = call("train-async", *options, "--teacher", str(balancing))
     refused(result, "--teacher", "both give weights")
     assert not (tmp_path / "new").exists()
 
 
 def test_a_search_refuses_a_teacher_before_it_makes_a_folder(tmp_path):
     options = ["--trials", "1", "--teacher", "nobody", "--run-dir", str(tmp_path / "search")]
-    refused(invoke("tune", *CART_POLE, *options), "nobody")
+    refused(call("tune", CART_POLE, *options), "nobody")
     assert not (tmp_path / "search").exists()
 
 

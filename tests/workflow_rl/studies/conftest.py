@@ -1,7 +1,5 @@
 """A population that several files of tests read or copy."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

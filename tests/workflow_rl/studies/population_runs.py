@@ -1,7 +1,5 @@
 """Small runs of several policies on CountingEnv, and of populations whose members meet."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -99,4 +97,4 @@ def same_population(one: Path, other: Path) -> bool:
     )
 
 
-CART_POLE = ["--env", "CartPole-v1", "--total-steps", "900", "--steps-per-update", "150"]
+SHORT = "--env CartPole-v1 --total-steps 900 --steps-per-update 150"

@@ -1,9 +1,8 @@
 """Small searches for settings, and trials that come to what is given."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -19,6 +18,24 @@ COMPLETE, PRUNED = optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRU
 def search_in(path: Path, n_finalists: int = 2) -> Search:
     path.mkdir(exist_ok=True)
     return Search(config_of(), RANGES, 2, n_finalists, path, quiet=True)
+
+
+class Asked(NamedTuple):
+    name: str
+    seeds: list[int]
+    settings: dict[str, Any]
+
+
+def answered(monkeypatch: pytest.MonkeyPatch, answer: Callable[[Asked], Any]) -> list[Asked]:
+    """Trials and finals train nothing, and come to the answer with each seed. Return them all."""
+    all_asked: list[Asked] = []
+
+    def train(self: Search, settings: Any, seeds: Any, name: str, trial: Any) -> list[float]:
+        all_asked.append(Asked(name, list(seeds), dict(settings)))
+        return [answer(all_asked[-1])] * len(seeds)
+
+    monkeypatch.setattr(Search, "_train", train)
+    return all_asked
 
 
 def replay(monkeypatch: pytest.MonkeyPatch, results: dict[str, list[float]]) -> list[str]:

@@ -1,7 +1,5 @@
 """Duels: the same weights for any workers, modes and kills; whom a generation meets; attackers."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil
@@ -12,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cli import output_of
+from tests.cli import call, refused
 from workflow_rl.agents.policies.team_policy import load_policy_or_team
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.one_team_of_two import weights_of
@@ -280,18 +278,12 @@ def test_one_side_alone_begins_with_what_it_learned(tmp_path):
 @pytest.mark.parametrize(
     "damage",
     [
-        {"payoffs": [[1.0]]},
+        *({"payoffs": [[1.0]]}, {"opponents": 3}, {"further": 1}, {"config": [1]}, {"config": 1}),
+        *({"duel": None}, {"duel": {"responses": "second=2"}}, {"duel": {"responses": "x=y"}}),
         {"mixtures": [{"first": [1.0], "second": [1.0]}]},
-        {"agents": {"first": [1], "second": [2]}},
-        {"opponents": 3},
-        {"further": 1},
-        {"config": [1]},
-        {"duel": None},
-        {"duel": {"responses": "second=2"}},
-        {"duel": {"responses": "x=y"}},
-        {"config": 1},
         {"mixtures": [{"first": [0.0], "second": [1.0]}] * 3},
         {"opponents": [{"first": [2.0], "second": [1.0]}] * 2},
+        {"agents": {"first": [1], "second": [2]}},
     ],
 )
 def test_a_damaged_record_is_one_line(damage, reference, tmp_path):
@@ -356,10 +348,6 @@ def test_a_folder_may_be_spelled_in_another_way(reference, tmp_path, monkeypatch
     assert weights(Path("a=1/duel")) == weights(reference)
 
 
-def test_a_side_has_a_folder_of_its_name():
-    assert [duel.label(side) for side in ("a/b", "..", "x.y")] == ["a-b", "-", "x-y"]
-
-
 def test_sides_that_draw_from_the_state_of_the_process_do_not_depend_on_the_workers(tmp_path):
     found = []
     for n_workers in (1, 2):
@@ -380,20 +368,22 @@ def test_an_agent_that_cannot_be_attacked_leaves_no_folder(env, agent, tmp_path,
     monkeypatch.chdir(tmp_path)
     Path("text.npz").write_text("no agent")
     words = f"exploit {agent} {env} --total-episodes 40 --n-workers 1 --quiet --run-dir attacked"
-    assert f"Error: {agent} cannot be attacked: " in output_of(*words.split(), code=2)
+    refused(call(words), f"Error: {agent} cannot be attacked: ")
     assert [path.name for path in tmp_path.iterdir()] == ["text.npz"]
 
 
 def test_sides_are_two():
+    assert [duel.label(side) for side in ("a/b", "..", "x.y")] == ["a-b", "-", "x-y"]
     kuhn = GymnasiumEnvironment("examples.small_games:Kuhn")
     assert list(duel.sides_of(kuhn, "")) == ["first", "second"]
-    sides = duel.sides_of(GymnasiumEnvironment("tests.tiny_teams:Doors"), "chief=boss,*=guards")
+    doors = GymnasiumEnvironment("tests.tiny_teams:Doors")
+    sides = duel.sides_of(doors, "chief=boss,*=guards")
     assert {name: side.args["side"] for name, side in sides.items()} == {
         "guards": "north,south",
         "boss": "chief",
     }
     for rules, message in (("", "north, south, chief"), ("*", "agent=side"), ("*=all", "all")):
         with pytest.raises(ConfigError, match=message):
-            duel.sides_of(GymnasiumEnvironment("tests.tiny_teams:Doors"), rules)
+            duel.sides_of(doors, rules)
     with pytest.raises(ConfigError, match="one agent"):
         duel.sides_of(GymnasiumEnvironment("CartPole-v1"), "")

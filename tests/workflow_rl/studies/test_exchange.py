@@ -1,7 +1,5 @@
 """Who takes over from whom, and what settings become: by hand."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -168,11 +166,6 @@ def test_what_makes_no_sense_is_refused_by_name(field, changes):
     with pytest.raises(ConfigError) as error:
         exchange_of(**changes)
     assert error.value.field_name == field
-
-
-def test_it_survives_its_file():
-    exchange = exchange_of(start=5)
-    assert ExchangeConfig(**exchange.to_dict()) == exchange
 
 
 def test_its_random_numbers_are_none_of_a_learners():

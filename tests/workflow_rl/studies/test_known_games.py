@@ -4,8 +4,6 @@ A mixture's exploitability is what the best answer to it gains over the game's v
 over both sides. It is computed from the policies' probabilities, without playing.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

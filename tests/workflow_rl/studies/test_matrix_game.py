@@ -1,7 +1,5 @@
 """Matrix games: equilibria that are known, and those of any table."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

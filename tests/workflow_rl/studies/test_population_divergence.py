@@ -1,7 +1,5 @@
 """A member of a population that diverges is rescued by another, or ends alone."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any
@@ -9,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cli import output_of
+from tests.cli import said_by
 from tests.tiny_runs import same_weights, stop_before
 from tests.workflow_rl.studies.population_runs import (
-    CART_POLE,
     EXCHANGE,
     N_POLICIES,
+    SHORT,
     configs_of,
     run,
     same_population,
@@ -138,12 +136,12 @@ def test_a_run_one_of_whose_policies_diverged_goes_on_past_its_end(
 ):
     path = tmp_path / "run"
     diverging(0, update_number)
-    arguments = [*CART_POLE, "--n-policies", "2", "--quiet", "--run-dir", str(path)]
-    result = output_of("train-async", *arguments, "--final-evaluation", "2")
+    policies = ["--n-policies 2 --quiet --final-evaluation 2 --run-dir", path]
+    result = said_by("train-async", SHORT, *policies)
     assert "best agent:" in result
     assert "(of policy 1)" in result
     assert json.loads((path / "summary.json").read_text())["best_policy"] == 1
     (of_one,) = [line for line in result.splitlines() if "scores:" in line]
     assert "policy-1" in of_one
-    output_of("train-async", "--resume", str(path), "--quiet", "--total-steps", "1500")
+    said_by("train-async --quiet --total-steps 1500 --resume", path)
     assert read_metrics(policy_folder(path, 1))[-1]["env_steps"] >= 1500

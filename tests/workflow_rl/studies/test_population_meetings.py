@@ -1,7 +1,5 @@
 """What a population's members take over from each other, whatever happens on the way."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """By what the members of a population are ranked."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 

@@ -1,7 +1,5 @@
 """The search for settings: what it tries, gives up, goes on with and names the best."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from datetime import timedelta
@@ -11,7 +9,15 @@ from typing import Any
 import pytest
 
 from tests.tiny_runs import config_of, on_counting_envs
-from tests.workflow_rl.studies.search_runs import COMPLETE, PRUNED, RANGES, replay, search_in
+from tests.workflow_rl.studies.search_runs import (
+    COMPLETE,
+    PRUNED,
+    RANGES,
+    Asked,
+    answered,
+    replay,
+    search_in,
+)
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.cage2.scenario2 import RED_AGENTS
@@ -76,29 +82,30 @@ def test_the_finals_alone_name_the_best(tmp_path, monkeypatch):
     assert played[4:] == ["final-1", "final-2", "final-0"], "two, and the first trial"
     assert one.finals(study) == {1: [-2.0, -8.0, -8.0], 2: [-5.0] * 3, 0: [-6.0] * 3}
     assert one.best(study).number == 2
+    without = search_in(tmp_path / "without", n_finalists=0)
+    assert without.best(run_search(without, 4)).number == 1
 
 
 def test_finalists_have_the_same_seeds_and_each_once(tmp_path, monkeypatch):
-    asked: list[tuple[str, list[int]]] = []
-
-    def train(self: Search, settings: Any, seeds: Any, name: str, trial: Any) -> list[float]:
-        asked.append((name, list(seeds)))
-        if name == "final-1":
+    def answer(asked: Asked) -> float:
+        if asked.name == "final-1":
             raise DivergedError("nothing of it is a number")
-        return [0.0] * len(seeds)
+        return 0.0
 
-    monkeypatch.setattr(Search, "_train", train)
+    asked = answered(monkeypatch, answer)
     one = search_in(tmp_path)
     study = run_search(one, 2)
     first = search.FIRST_FINAL_SEED
-    assert asked[2:] == [(name, [first, first + 1, first + 2]) for name in FINALS]
+    seeds = [first, first + 1, first + 2]
+    assert [one[:2] for one in asked[2:]] == [(name, seeds) for name in FINALS]
     assert one.finals(study)[1] == [-math.inf] * 3
     assert one.best(study).number == 0
     one.run(study, 2, None)
     assert asked[4:] == [], "nothing is left to do"
     more = dataclasses.replace(one, n_policies=5)
     more.run(study, 2, None)
-    assert asked[4:] == [(name, [first + 3, first + 4]) for name in FINALS]
+    seeds = [first + 3, first + 4]
+    assert [one[:2] for one in asked[4:]] == [(name, seeds) for name in FINALS]
 
 
 def test_a_finalist_of_more_seeds_is_compared_on_those_of_all(tmp_path, monkeypatch):
@@ -132,13 +139,6 @@ def test_one_seed_of_a_finalist_that_diverges_counts_as_such(tmp_path, monkeypat
     assert [math.isfinite(final) for final in one.finals(study)[0]] == [True, False, True]
 
 
-def test_without_finalists_the_best_is_the_best_trial(tmp_path, monkeypatch):
-    one = search_in(tmp_path, n_finalists=0)
-    replay(monkeypatch, {"trial-0": [-9.0], "trial-1": [-1.0]})
-    study = run_search(one, 2)
-    assert one.best(study).number == 1
-
-
 @pytest.mark.parametrize(
     ("seconds", "names", "n_seeds"),
     [
@@ -156,22 +156,18 @@ def test_time_for_the_finals_is_left(seconds, names, n_seeds, tmp_path, monkeypa
     monkeypatch.setattr(
         optuna.trial.FrozenTrial, "duration", property(lambda trial: timedelta(seconds=10))
     )
-    played: list[str] = []
-    last_seeds: list[int] = []
 
-    def train(self: Search, settings: Any, seeds: Any, name: str, trial: Any) -> list[float]:
-        played.append(name.partition("-")[0])
-        last_seeds[:] = seeds
-        now[0] += 5 * len(seeds)
-        return [float(len(played))] * len(seeds)
+    def answer(one: Asked) -> float:
+        now[0] += 5 * len(one.seeds)
+        return float(len(asked))
 
-    monkeypatch.setattr(Search, "_train", train)
+    asked = answered(monkeypatch, answer)
     one = dataclasses.replace(search_in(tmp_path), quiet=False)
     run_search(one, None, seconds)
     left = max(0, seconds - 10 * names.count("trial"))
     assert f"no further trial: {left} s are left, and one more" in capsys.readouterr().out
-    assert played == names
-    assert len(last_seeds) == n_seeds
+    assert [one.name.partition("-")[0] for one in asked] == names
+    assert len(asked[-1].seeds) == n_seeds
     assert now[0] <= seconds or seconds < 20
 
 
@@ -257,19 +253,13 @@ def test_a_trial_in_a_line(values, result):
 def test_the_first_trial_has_the_configs_own_settings_also_outside_the_ranges(
     tmp_path, monkeypatch
 ):
-    trained = []
-
-    def train(self, settings, seeds, name, trial):
-        trained.append(dict(settings))
-        return [float(len(trained))] * len(seeds)
-
-    monkeypatch.setattr(Search, "_train", train)
+    asked = answered(monkeypatch, lambda one: float(len(asked)))
     config = config_of(settings={"entropy_coef": 0.0, "learning_rate": 1e-3})
     ranges = {"entropy_coef": (1e-5, 1e-1), "learning_rate": (1e-5, 1e-1)}
     one = Search(config, ranges, 2, 1, tmp_path, quiet=True)
     study = run_search(one, 3)
     own = {"entropy_coef": 0.0, "learning_rate": 1e-3}
-    assert trained[0] == own
-    assert own not in trained[1:3]
+    assert asked[0].settings == own
+    assert own not in [one.settings for one in asked[1:3]]
     assert [trial.number for trial in one.finalists(study)] == [2, 0]
-    assert trained[-1] == one.settings(one.finalists(study)[1]) == own
+    assert asked[-1].settings == one.settings(one.finalists(study)[1]) == own

@@ -1,7 +1,5 @@
 """The file of a search's trials: one that is not of this package is refused."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 import struct

@@ -205,8 +205,8 @@ def _reds(run: Run) -> list[str]:
     environment = read_config(run.path).environment
     assert isinstance(environment, Cage2)
     on_scenario2 = dataclasses.replace(environment, scenario=SCENARIO2)
-    own = on_scenario2.foreign if on_scenario2.all_compiled else ()
-    return [*RED_AGENTS, *own]
+    foreign = on_scenario2.foreign if on_scenario2.all_compiled else ()
+    return [*RED_AGENTS, *foreign]
 
 
 def _played(paths: Sequence[Path], reds: Sequence[str], progress: Progress) -> list[Played]:

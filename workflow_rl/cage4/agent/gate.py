@@ -155,7 +155,7 @@ class Gate:
         return np.where(is_open[:, None], ruled, taken)
 
 
-def either(one: Floats, other: Floats | NDArray[Any]) -> Floats:
+def either(first: Floats, second: Floats | NDArray[Any]) -> Floats:
     """Return the chance that at least one of two independent events happened."""
-    chance: Floats = 1 - (1 - one) * (1 - other)
+    chance: Floats = 1 - (1 - first) * (1 - second)
     return chance

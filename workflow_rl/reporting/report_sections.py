@@ -240,8 +240,8 @@ def exploits(runs: Sequence[Run]) -> list[Section]:
     folders = dict.fromkeys(f for run in runs for f in (run.path, run.path.absolute().parent))
     rows = []
     for found in (read_exploit(f) for f in folders if (f / EXPLOIT_FILE).is_file()):
-        met = {f"attacker {n}": score for n, score in enumerate(found["attackers"])}
-        worst = f"attacker {found['worst']}"
+        met = {str(score["run"]): score for score in found["attackers"]}
+        worst = str(found["attackers"][found["worst"]]["run"])
         fixed = {f"{n} (minus the agent's return)": score for n, score in found["fixed"].items()}
         for name, score in {**met, **fixed}.items():
             whose = f"{name} (the worst, chosen on other episodes)" if name == worst else name

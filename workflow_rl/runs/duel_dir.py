@@ -123,6 +123,8 @@ def read_exploit(path: Path) -> dict[str, Any]:
         found["attackers"][found["worst"]]
         for score in [*found["attackers"], *found["fixed"].values()]:
             _mean_in(score)
+        for attacker in found["attackers"]:
+            attacker["run"]
         return {**found, "agent": str(found["agent"]), "side": str(found["side"])}
 
 

@@ -151,15 +151,15 @@ def trained(
 ) -> Outcome | None:
     """Train in a folder, new or resumed. Return None if the run is finished.
 
-    changes: of the config, for each policy. options: those of `execute`. Raises ConfigError if the
-    run in the folder has another config, but for what `free_on_resume` names, and what `execute`
-    raises.
+    changes: of the config, for each policy that begins. options: those of `execute`. Raises
+    ConfigError if the run in the folder has another config, but for what `free_on_resume` names,
+    and what `execute` raises.
     """
     if is_finished(folder):
         return None
     init_from = options.pop("init_from", None)
     if can_go_on(folder):
-        apart = {"seed", *(name for change in changes for name in change)}
+        apart = ("seed", "teacher", "teacher_episodes")
         asked = {name: value for name, value in config.to_dict().items() if name not in apart}
         plan, init_from = resumed_plan(folder, asked), None
         separate_like(config.environment, *(of.environment for of in plan.configs))

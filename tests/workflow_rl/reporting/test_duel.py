@@ -53,7 +53,8 @@ def measure(path: Path) -> None:
     leave(path / "start/Blue/evaluation.json", scores_of([-54.5, -53.5]).to_dict())
     leave(path / "generation-1/Blue/evaluation.json", {"mean": -60, "interval_95": None})
     scores = [{"mean": 700, "interval_95": 5}, {"mean": 900, "interval_95": 6}]
-    found = {"agent": "champion", "side": "Blue", "attackers": scores, "worst": 1, "fixed": {}}
+    attackers = [{"run": f"policy-{n}", **score} for n, score in enumerate(scores)]
+    found = {"agent": "champion", "side": "Blue", "attackers": attackers, "worst": 1, "fixed": {}}
     leave(path / "start/attackers/exploit.json", found)
     leave(path / "start/later/exploit.json", found | {"worst": 0})
     # They attacked an agent of another generation.

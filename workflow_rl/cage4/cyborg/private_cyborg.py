@@ -33,7 +33,7 @@ class Cyborg:
 
     def __init__(self) -> None:
         self._modules: dict[str, ModuleType] = {}
-        with self._importable():
+        with self._importable(), stand_ins():
             for name in MODULES:
                 importlib.import_module(f"{PACKAGE}.{name}")
 
@@ -43,12 +43,13 @@ class Cyborg:
         The module is imported for this CybORG alone. Raises what the import raises.
         """
         module, _, class_name = name.partition(":")
+        package = module.partition(".")[0]
         with self._importable():
-            others = take_modules(module)
+            others = take_modules(package)
             try:
                 return getattr(importlib.import_module(module), class_name)
             finally:
-                take_modules(module)
+                take_modules(package)
                 sys.modules.update(others)
 
     @contextmanager
@@ -59,8 +60,7 @@ class Cyborg:
         sys.modules.update(self._modules)
         sys.path.insert(0, folder)
         try:
-            with stand_ins():
-                yield
+            yield
         finally:
             sys.path.remove(folder)
             self._modules = take_modules(PACKAGE)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.pages import DOCS, blocks
+from tests.pages import ROOT
 from tests.tiny_teams import Doors, ShiftEnv
 from workflow_rl import TrainConfig, load_agent, train
 from workflow_rl.agents.policies.actor_critic import ActorCritic
@@ -108,11 +108,9 @@ def test_a_folder_with_something_in_it_is_kept(tmp_path):
 
 
 def agents_of(path: Path) -> Any:
-    """Play a file with the lines on the page, as a reader would."""
-    of_page = blocks(DOCS / "reference" / "policy-files.md")
-    (lines,) = (block.text for block in of_page if block.title == "play_npz.py")
+    """Play a file with the lines that the page shows, as a reader would."""
     page: dict[str, Any] = {}
-    exec(lines, page)
+    exec((ROOT / "examples" / "play_npz.py").read_text(), page)
     return page["agents_of"](path)
 
 

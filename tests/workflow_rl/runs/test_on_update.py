@@ -11,7 +11,7 @@ import pytest
 from click import BadParameter
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.pages import PAGES, blocks
+from tests.pages import ROOT
 from tests.tiny_runs import same_weights
 from workflow_rl import TrainConfig, Update, api, train
 from workflow_rl.commands.options import FUNCTION
@@ -109,9 +109,6 @@ def test_a_hook_is_named_by_module_and_function():
     assert FUNCTION.convert("builtins:print", None, None) is print
 
 
-(PAGE,) = (page for page in PAGES if page.name == "logging.md")
-
-
 class Tracker(ModuleType):
     """A stand-in for either library."""
 
@@ -146,7 +143,7 @@ class Tracker(ModuleType):
 def test_every_update_is_sent_once(library, tmp_path, monkeypatch):
     tracker = Tracker(library)
     monkeypatch.setitem(sys.modules, library, tracker)
-    (text,) = (block.text for block in blocks(PAGE) if block.title == f"{library}_hook.py")
+    text = (ROOT / "examples" / f"{library}_hook.py").read_text()
     hook: dict[str, Any] = {}
     exec(text, hook)
     config = TrainConfig("async", 4, env="CartPole-v1", total_steps=600, steps_per_update=200)

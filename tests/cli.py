@@ -17,7 +17,8 @@ def call(*words: object) -> Result:
     """Call a command. A text is split into words as a shell splits it; a path is one word."""
     split: list[str] = []
     for word in words:
-        split += shlex.split(word) if isinstance(word, str) else [str(word)]
+        words_of_text = shlex.split(word) if isinstance(word, str) else [str(word)]
+        split += words_of_text or [""]
     return CliRunner().invoke(main, split)
 
 

@@ -3,14 +3,13 @@
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
-
-from tests.pages import blocks
 
 pytestmark = pytest.mark.system
 
@@ -88,8 +87,7 @@ if __name__ == "__main__":  # Workers import this file.
     assert not {"torch._dynamo", "torch._inductor"} & set(sys.modules)
 """
     (tmp_path / "main.py").write_text(code)
-    corridor = blocks(ROOT / "docs" / "how-to" / "own-environment.md")[0]
-    (tmp_path / "tests_env.py").write_text(corridor.text)
+    shutil.copy(ROOT / "examples" / "corridor.py", tmp_path / "tests_env.py")
     installed.run(tmp_path, "python", "main.py")
 
 

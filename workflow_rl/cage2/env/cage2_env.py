@@ -288,10 +288,8 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
                 f"{self.scenario.digest}"
             )
         if snapshot.red not in self._simulators:
-            raise ValueError(
-                f"the snapshot's red agent is {snapshot.red or 'one of RED_AGENTS'}, which this "
-                "env has not played"
-            )
+            red = snapshot.red or "one of CAGE-2's own"
+            raise ValueError(f"the snapshot's red agent is {red}, which this env has not played")
         self._red = snapshot.red
         self._simulator = self._simulators[self._red]
         self._simulator.load(snapshot.network)

@@ -208,7 +208,9 @@ def test_a_snapshot_of_a_red_agent_that_has_not_played_is_refused() -> None:
         both.load_state(env.save_state())
         assert both.step(0)[0].tolist() == env.step(0)[0].tolist()
         assert both.describe(truth=True) == env.describe(truth=True)
-    with pytest.raises(ValueError, match="red agent is one of the three, which this env has not"):
+    with pytest.raises(
+        ValueError, match="red agent is one of CAGE-2's own, which this env has not"
+    ):
         ours.load_state(theirs.save_state())
     with pytest.raises(ValueError, match=r"red agent is .*:WildRed, which this env has not played"):
         theirs.load_state(ours.save_state())

@@ -17,8 +17,7 @@ def call(*words: object) -> Result:
     """Call a command. A text is split into words as a shell splits it; a path is one word."""
     split: list[str] = []
     for word in words:
-        words_of_text = shlex.split(word) if isinstance(word, str) else [str(word)]
-        split += words_of_text or [""]
+        split += shlex.split(word) if isinstance(word, str) else [str(word)]
     return CliRunner().invoke(main, split)
 
 

@@ -101,7 +101,7 @@ def test_a_teacher_of_other_spaces_is_refused_before_anything_is_written(balanci
     [
         (["--teacher", "nobody"], ["--teacher", "no checkpoint at nobody"]),
         (["--teacher", "champion"], ["--teacher", "other observations"]),
-        (["--teacher", ""], ["names no agent"]),
+        (["--teacher ''"], ["names no agent"]),
         (["--teacher", "x", "--teacher-episodes", "1"], ["--teacher-episodes", "1 is not"]),
         (["--teacher-episodes", "5"], ["--teacher-episodes"]),
         (["--teacher-coef", "5"], ["--teacher-coef", "goes with --teacher"]),

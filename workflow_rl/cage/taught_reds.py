@@ -48,4 +48,5 @@ class TaughtReds:
 
     def _with_actions(self, rows: Obs, envs: Sequence[int]) -> Obs:
         actions, _ = self._attacker.act(rows, envs)
+        # An action's number may be greater than 255.
         return np.column_stack([rows.astype(np.int16), actions.astype(np.int16)])

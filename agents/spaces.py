@@ -22,7 +22,8 @@ class Spaces(NamedTuple):
     agents play; the row then has `team.row_size` numbers. entities: which numbers and actions
     belong to which entity, if the environment declares entities. privileged: how many numbers
     follow those of an observation, before its mask, which only a critic sees. images: which numbers
-    are images, if there are any.
+    are images, if there are any. costs: the names of the costs that each step has beside its
+    reward.
     """
 
     obs_dim: int
@@ -34,3 +35,4 @@ class Spaces(NamedTuple):
     entities: EntityLayout | None = None
     privileged: int = 0
     images: ImageLayout | None = None
+    costs: tuple[str, ...] = ()

@@ -220,7 +220,8 @@ def split(
 
     The steps at which an agent does not decide join its decision before: their rewards are added,
     each discounted by the time since the decision, and `durations` counts the steps (Sutton et al.
-    1999, semi-Markov decisions). Rewards before an agent's first decision belong to no decision.
+    1999, semi-Markov decisions). So are the costs, which all agents share. Rewards before an
+    agent's first decision belong to no decision.
     The steps without an agent that comes back count as such steps, too. The trajectory of an agent
     that leaves for good ends there: an agent that was cut off has `truncated`, an absent one
     `terminated`, and later rewards of its own are added, too. central: see `TeamLayout.seen_by`.
@@ -242,6 +243,12 @@ def split(
             steps = np.arange(decided[0], len(earned))
             since = steps - np.repeat(decided, np.diff(np.append(decided, len(earned))))
             reward = earned[steps] * discount**since
+            costs = None
+            if joint.costs is not None:
+                steps = np.arange(decided[0], end)
+                since = steps - np.repeat(decided, durations)
+                discounted = joint.costs[steps] * discount ** since[:, None]
+                costs = np.add.reduceat(discounted, decided - decided[0])
             here = status[end, k] != CUT_OFF and joint.terminated
             terminated = bool(here or status[end, k] == ABSENT)
             yield (
@@ -255,6 +262,7 @@ def split(
                     terminated=terminated,
                     truncated=not terminated,
                     durations=durations,
+                    costs=costs,
                 ),
             )
 

@@ -30,6 +30,8 @@ class Trajectory(NamedTuple):
     first step; None for an actor that sees none again.
     durations: [T], how many env steps each decision lasts; None for one each. Rewards are then
     sums over these steps: see `agents.team.split`.
+    costs: float64 [T, C], the costs of each step, which `Spaces.costs` names; None without costs.
+    costs_before: [C], the sums of the earlier steps' costs.
     """
 
     episode: int
@@ -46,6 +48,8 @@ class Trajectory(NamedTuple):
     return_before: float = 0.0
     seen_before: NDArray[np.generic] | None = None
     durations: NDArray[np.int64] | None = None
+    costs: Float64Array | None = None
+    costs_before: Float64Array | None = None
 
     @property
     def ended(self) -> bool:
@@ -59,6 +63,14 @@ class Trajectory(NamedTuple):
     def episode_return(self) -> float:
         """Undiscounted sum of the episode's rewards so far."""
         return self.return_before + float(self.reward.sum())
+
+    @property
+    def episode_costs(self) -> Float64Array:
+        """Sums of the episode's costs so far, [C]; [0] without costs."""
+        if self.costs is None or self.costs_before is None:
+            return np.zeros(0)
+        # Added step by step, the sum does not depend on where an episode was cut.
+        return np.cumsum(np.vstack([self.costs_before, self.costs]), axis=0)[-1]
 
 
 def lags_of(trajectories: Sequence[Trajectory], policy_version: int) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class TeamAgent(LearningAgent):
         self.learners = {
             name: PPOAgent(
                 config,
-                _spaces(self.layout, of, self._central),
+                _spaces(self.layout, of, self._central, spaces.costs),
                 int(np.random.SeedSequence([seed, n]).generate_state(1)[0]),
                 device,
                 two_threads,
@@ -148,7 +148,9 @@ class TeamAgent(LearningAgent):
             raise ValueError("its policies are others")
 
 
-def _spaces(layout: TeamLayout, agents: Sequence[int], is_central: bool) -> Spaces:
+def _spaces(
+    layout: TeamLayout, agents: Sequence[int], is_central: bool, costs: tuple[str, ...]
+) -> Spaces:
     """Return what the policy of these agents is made for."""
     first, distribution = agents[0], layout.distributions[agents[0]]
     return Spaces(
@@ -157,6 +159,7 @@ def _spaces(layout: TeamLayout, agents: Sequence[int], is_central: bool) -> Spac
         masked=layout.masked and distribution.takes_masks,
         entities=layout.entities_seen_by(first, agents),
         privileged=layout.central_size if is_central else 0,
+        costs=costs,
     )
 
 

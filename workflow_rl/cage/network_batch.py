@@ -159,10 +159,14 @@ class NetworkEnvs:
                 raise
             raise EpisodeError(self._specs[env]) from error
         reward = np.asarray(rewards, np.float64)
-        return StepAnswers(obs, reward, np.zeros_like(truncated), truncated)
+        return StepAnswers(obs, reward, np.zeros_like(truncated), truncated, self._costs(chosen))
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""
+
+    def _costs(self, envs: Numbers) -> NDArray[np.float64] | None:
+        """Return the costs [M, C] of the last step in each of M envs; None without measures."""
+        return None
 
     def _begin(
         self, envs: Numbers, specs: Sequence[EpisodeSpec], seeds: Numbers, mask: NDArray[np.bool_]

@@ -105,6 +105,7 @@ class Player:
             return
         obs: Obs = np.empty(0)
         returns = np.zeros(len(specs))
+        costs: Any = None
         ended = np.zeros(len(specs), bool)
         seen = [deque[Obs](maxlen=burn_in + 1) for _ in specs]
         for rows, transitions in replay_episodes(self._envs.reset, self._envs.step, specs, actions):
@@ -112,6 +113,11 @@ class Player:
                 obs = np.array(transitions.obs)
             obs[rows] = transitions.obs
             returns[rows] += transitions.reward
+            if transitions.costs is not None:
+                costs = (
+                    np.zeros((len(specs), transitions.costs.shape[1])) if costs is None else costs
+                )
+                costs[rows] += transitions.costs
             ended[rows] = transitions.terminated | transitions.truncated
             for row in rows if burn_in else ():
                 seen[row].append(obs[row].copy())
@@ -125,6 +131,7 @@ class Player:
                 len(actions[env]),
                 float(returns[row]),
                 list(seen[row])[:-1],
+                None if costs is None else costs[row],
             )
 
 

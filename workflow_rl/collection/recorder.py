@@ -32,6 +32,7 @@ class EpisodeRecorder:
         self.burn_in = 0
         self._seen: dict[int, list[Obs]] = {}
         self._return_before = [0.0] * n_envs
+        self._costs_before: dict[int, NDArray[np.float64]] = {}
         self._n_envs = n_envs
         self._last_obs: Obs = np.empty(0)
         # The latest steps of all envs, [BLOCK_STEPS, N, ...]. Older steps that no trajectory holds
@@ -57,10 +58,12 @@ class EpisodeRecorder:
         steps_before: int = 0,
         return_before: float = 0.0,
         seen_before: Sequence[Obs] = (),
+        costs_before: NDArray[np.float64] | None = None,
     ) -> None:
         """Begin these envs' episodes, which show obs [len(specs), D].
 
-        steps_before, return_before, seen_before: what trajectories hold already of the episodes.
+        steps_before, return_before, seen_before, costs_before: what trajectories hold already of
+        the episodes; no costs_before stands for zeros.
         """
         if not len(self._last_obs):
             self._last_obs = np.empty((self._n_envs, *obs.shape[1:]), obs.dtype)
@@ -68,6 +71,9 @@ class EpisodeRecorder:
         for env, spec in specs.items():
             self.specs[env] = spec
             self.steps_before[env], self._return_before[env] = steps_before, return_before
+            self._costs_before.pop(env, None)
+            if costs_before is not None:
+                self._costs_before[env] = costs_before
             self._started_at[env] = self._now
             self._older[env] = []
             self._seen[env] = list(seen_before)
@@ -90,13 +96,16 @@ class EpisodeRecorder:
 
         Returns the trajectories of the episodes that end with it.
         """
+        costs = transitions.costs
         if self._block is None:
             shape = (BLOCK_STEPS, self._n_envs)
+            n_costs = 0 if costs is None else costs.shape[1]
             self._block = _Columns(
                 np.empty((*shape, *self._last_obs.shape[1:]), self._last_obs.dtype),
                 np.empty((*shape, *actions.shape[1:]), actions.dtype),
                 np.empty((*shape, *log_probs.shape[1:]), np.float32),
                 np.empty(shape, np.float64),
+                np.empty((*shape, n_costs), np.float64),
             )
         if self._now == BLOCK_STEPS:
             self._begin_block()
@@ -105,6 +114,8 @@ class EpisodeRecorder:
         self._block.action[self._now, columns] = actions
         self._block.log_prob[self._now, columns] = log_probs
         self._block.reward[self._now, columns] = transitions.reward
+        if costs is not None:
+            self._block.costs[self._now, columns] = costs
         self._last_obs[columns] = transitions.obs
         self._now += 1
         ended = transitions.terminated | transitions.truncated
@@ -130,6 +141,8 @@ class EpisodeRecorder:
                 # Added step by step, the sum does not depend on where the cuts are.
                 for reward in trajectory.reward.tolist():
                     self._return_before[env] += reward
+                if trajectory.costs is not None:
+                    self._costs_before[env] = trajectory.episode_costs
                 self._started_at[env] = self._now
                 if self.burn_in:
                     self._seen[env] = [*self._seen[env], *trajectory.obs][-self.burn_in :]
@@ -140,6 +153,7 @@ class EpisodeRecorder:
     ) -> Trajectory:
         spec = self.specs[env]
         steps = self._taken(env)
+        n_costs = steps.costs.shape[1]
         return Trajectory(
             episode=spec.number,
             variant=spec.variant,
@@ -154,6 +168,8 @@ class EpisodeRecorder:
             steps_before=self.steps_before[env],
             return_before=self._return_before[env],
             seen_before=self.seen_before(env),
+            costs=steps.costs if n_costs else None,
+            costs_before=self._costs_before.get(env, np.zeros(n_costs)) if n_costs else None,
         )
 
     def _taken(self, env: int) -> _Columns:
@@ -185,6 +201,7 @@ class _Columns(NamedTuple):
     action: Actions
     log_prob: NDArray[np.float32]
     reward: NDArray[np.float64]
+    costs: NDArray[np.float64]
 
     def of(self, steps: slice, env: int) -> _Columns:
         """Return a copy of these steps of one env."""

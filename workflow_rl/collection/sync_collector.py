@@ -21,7 +21,7 @@ from workflow_rl.collection.player import Player, play_episodes, player_at, repl
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.rollout import Following, Gathering, Rollout, require_any
 from workflow_rl.collection.trace import COLLECTOR, Activity
-from workflow_rl.environments.env_batch import EpisodeError, Obs, StepAnswers
+from workflow_rl.environments.env_batch import EpisodeError, Obs, StepAnswers, joined
 from workflow_rl.environments.episode import EpisodeSpec
 
 
@@ -183,9 +183,7 @@ class PooledEnvs:
         # From the order of the workers to that of `envs`.
         row_of = {env: row for row, env in enumerate(itertools.chain(*groups.values()))}
         rows = [row_of[env] for env in envs]
-        transitions = StepAnswers._make(
-            np.concatenate(part)[rows] for part in zip(*answers, strict=True)
-        )
+        transitions = joined(answers).at(rows)
         self._n_answers[envs] += 1
         self._digests[envs] = digests_after(self._digests[envs], transitions)
         return transitions
@@ -208,8 +206,7 @@ class PooledEnvs:
             except WorkerError as next_error:
                 error = next_error
             else:
-                rows = [envs.index(env) for env in group]
-                return StepAnswers._make(column[rows] for column in last)
+                return last.at([envs.index(env) for env in group])
 
     def _replayed(self, worker: int, envs: Sequence[int]) -> StepAnswers:
         """Play a new worker's episodes again. Return the envs' last transitions.
@@ -232,7 +229,9 @@ class PooledEnvs:
         last: StepAnswers | None = None
         for n_answers, (rows, transitions) in enumerate(steps):
             last = last or transitions
-            for column, answer in zip(last, transitions, strict=True):
+            if last.costs is None and transitions.costs is not None:  # A reset has no costs.
+                last = last._replace(costs=np.zeros((len(envs), transitions.costs.shape[1])))
+            for column, answer in zip(last.columns, transitions.columns, strict=True):
                 column[rows] = answer
             was_given = n_answers < self._n_answers[envs]
             digests = np.where(was_given, digests_after(digests, last), digests)
@@ -252,7 +251,7 @@ def digests_after(digests: NDArray[np.uint64], answers: StepAnswers) -> NDArray[
 
     Polynomials modulo 2**64 (Knuth 1998, section 6.4), for all envs at once.
     """
-    for column in answers:
+    for column in answers.columns:
         rows = np.ascontiguousarray(column).view(np.uint8).reshape(len(digests), -1)
         powers = _powers(rows.shape[1])
         digests = digests * powers[-1] + rows @ powers[:-1]

@@ -210,7 +210,7 @@ class OneOfBatch(gymnasium.Env[NDArray[Any], Any]):
         """Step the environment, and those beside it whose episodes go on."""
         actions = np.stack([np.asarray(action, self.action_space.dtype)] * len(self._playing))
         row = int(np.searchsorted(self._playing, self._own))
-        obs, reward, terminated, truncated = _stepped(self.envs, self._playing, actions)
+        obs, reward, terminated, truncated, _ = _stepped(self.envs, self._playing, actions)
         self._playing = self._playing[~(terminated | truncated)]
         ended = bool(terminated[row]), bool(truncated[row])
         return obs[row].copy(), float(reward[row]), *ended, {} if any(ended) else self._info()

@@ -24,12 +24,28 @@ Obs: TypeAlias = NDArray[Any]
 
 class StepAnswers(NamedTuple):
     """The answers of M envs to a step: obs [M, D], reward float64 [M], terminated and truncated,
-    bool [M]."""
+    bool [M], and costs float64 [M, C], which `Spaces.costs` names; None without costs."""
 
     obs: Obs
     reward: NDArray[np.float64]
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
+    costs: NDArray[np.float64] | None = None
+
+    @property
+    def columns(self) -> list[NDArray[Any]]:
+        """All arrays [M, ...] that there are."""
+        return [column for column in self if column is not None]
+
+    def at(self, rows: Sequence[int]) -> StepAnswers:
+        """Return the answers of these rows, in their order."""
+        return StepAnswers(*[column[rows] for column in self.columns])
+
+
+def joined(answers: Sequence[StepAnswers]) -> StepAnswers:
+    """Return answers one after another."""
+    columns = zip(*(answer.columns for answer in answers), strict=True)
+    return StepAnswers(*map(np.concatenate, columns))
 
 
 class EpisodeError(RuntimeError):

@@ -285,7 +285,7 @@ def test_replaying_long_episodes_takes_no_worker_for_one_that_hangs(caplog, cloc
     expected = stepped_and_killed(undisturbed, 10)
     assert (answers[0] == expected[0]).all()
     for answer, other in zip(answers[1:], expected[1:], strict=True):
-        for column, other_column in zip(answer, other, strict=True):
+        for column, other_column in zip(answer.columns, other.columns, strict=True):
             assert (column == other_column).all()
     assert "went otherwise" not in caplog.text
 

@@ -268,6 +268,13 @@ class Guest:
         """
         return policy, args
 
+    def measures(self, args: Mapping[str, Any]) -> Sequence[Any]:
+        """Return the `evaluation.measures.Measure`s of episodes, which the costs of steps tell.
+
+        args: all arguments of this environment. Empty: the total of each cost is measured.
+        """
+        return ()
+
     def scoring(self) -> Scoring | None:
         """Return how agents are scored; None: by their mean return."""
         return None

@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium
 import pytest
 
-from tests.workflow_rl.commands.any_env_commands import CART_POLE, TINY, invoke
+from tests.cli import CART_POLE, TINY, said_by
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.collection.messages import Command
 from workflow_rl.collection.worker import failure_of
@@ -62,7 +62,7 @@ def test_numba_finds_no_folder_for_its_cache(tmp_path: Path) -> None:
 def test_a_temporary_folder_with_a_long_name(tmp_path: Path) -> None:
     folder = tmp_path / ("x" * (115 - len(str(tmp_path))))
     folder.mkdir()
-    command = [sys.executable, "-m", "workflow_rl", "train-async", *CART_POLE, *TINY]
+    command = [sys.executable, "-m", "workflow_rl", "train-async", *f"{CART_POLE} {TINY}".split()]
     refused(said(tmp_path, *command, TMPDIR=str(folder)), f"TMPDIR={folder}", "at most 70")
 
 
@@ -104,17 +104,13 @@ def test_an_exception_whose_text_raises() -> None:
     assert in_one_line(error).startswith("WithoutTextError: ")
     failure = failure_of(Command.PLAY, error)
     assert failure.summary.startswith("WithoutTextError: ")
-    result = invoke("check-env", f"{__name__}:WithoutText")
-    assert result.exit_code == 1
-    assert "fail: WithoutTextError: " in result.output
+    told = said_by("check-env", f"{__name__}:WithoutText", code=1)
+    assert "fail: WithoutTextError: " in told
 
 
 def test_the_settings_of_an_own_algorithm_are_options() -> None:
-    shown = invoke(
-        "train-async", *CART_POLE, "--algorithm", "examples.own_algorithm:REINFORCE", "-h"
-    )
-    assert "--passes" in shown.output
-    assert "--gae-lambda" not in shown.output
-    given = ("--passes", "2", "--dry-run")
-    command = ["train-async", *CART_POLE, "--algorithm", "examples.own_algorithm:REINFORCE"]
-    assert "passes: 2" in invoke(*command, *given).output
+    own = f"{CART_POLE} --algorithm examples.own_algorithm:REINFORCE"
+    shown = said_by("train-async", own, "-h")
+    assert "--passes" in shown
+    assert "--gae-lambda" not in shown
+    assert "passes: 2" in said_by("train-async", own, "--passes 2 --dry-run")

@@ -1,11 +1,10 @@
-"""The commands `train-duel` and `exploit`: options, errors, and from end to end."""
+"""The commands `train-duel` and `exploit`: from end to end."""
 
 from __future__ import annotations
 
 import json
 import shlex
 
-import pytest
 from click.testing import CliRunner
 
 from workflow_rl.commands.exploit import exploit
@@ -21,28 +20,6 @@ SMALL = ["--total-episodes", "32", "--episodes-per-update", "16", "--hidden-size
 def invoke(command, *arguments):
     result = CliRunner().invoke(command, [*map(str, arguments)])
     return result.exit_code, " ".join(result.output.split())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--env", "CartPole-v1"], "has no sides: one agent plays"),
-        (["--env", "tests.tiny_teams:Doors"], "say which agents are which of two sides"),
-        ([*GAME, "--start", "first"], "'first' is not of the form"),
-        ([*GAME, "--start", "third=x.npz"], "third is no side: there is first and second"),
-        ([*GAME, "--opponents", "strongest"], "--opponents"),
-        ([*GAME, "--n-policies", "2"], "No such option"),
-        ([*GAME, "--on-update", "builtins:print"], "No such option"),
-        ([*GAME, "--warm-start", "--warm-start-side", "third"], "--warm-start-side: third is no"),
-        ([*GAME, "--warm-start-side", "first"], "--warm-start-side: first: it goes with"),
-    ],
-)
-def test_what_cannot_be_a_duel_is_one_line(arguments, message, tmp_path):
-    for more in ((), ("--dry-run",)):
-        words = [*arguments, "--total-episodes", "32", "--run-dir", tmp_path, *more]
-        code, said = invoke(train_duel, *words)
-        assert code == 2, said
-        assert message in said
 
 
 def test_the_commands_end_to_end(tmp_path):

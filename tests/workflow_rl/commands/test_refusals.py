@@ -19,6 +19,10 @@ TUNE = "tune --env CartPole-v1 --trials 1"
 OPTIONS = [
     ("train-async --red-agent Nobody", "--red-agent: 'Nobody' is no red agent: choose B_lineAgent"),
     ("train-sync --n-envs 0", "'--n-envs': 0 is not in the range 1<=x"),
+    ("train-async --n-envs many", "'--n-envs': 'many' is not"),
+    ("train-sync --clip-range -1", "'--clip-range': -1.0 is not"),
+    ("train-async --discount 1.5", "'--discount': 1.5 is not"),
+    ("train-async --resume", "--resume FOLDER"),
     ("train-async --learning-rate nan", "'--learning-rate': nan is not"),
     ("train-sync --worker-timeout inf", "'--worker-timeout': inf is not"),
     ("train-async --seed 99999999999999999999", "--seed: 99999999999999999999 is not"),

@@ -70,18 +70,17 @@ class Counting(nn.Linear):
 
 
 class Picture(nn.Module):
-    """A small convolutional network on pictures of one channel."""
+    """A small convolutional network on pictures of 8 x 8 points and three channels."""
 
     def __init__(self, n_inputs: int, n_outputs: int) -> None:
         super().__init__()
-        self.side = int(n_inputs**0.5)
         self.layers = nn.Sequential(
-            nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * (self.side - 2) ** 2, 16)
+            nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 6**2, 16)
         )
         self.outputs = nn.Linear(16, n_outputs)
 
     def forward(self, obs: Tensor) -> Any:
-        pictures = obs.view(len(obs), 1, self.side, self.side)
+        pictures = obs.view(len(obs), 8, 8, 3).permute(0, 3, 1, 2)
         return self.outputs(torch.relu(self.layers(pictures)))
 
 

@@ -24,32 +24,6 @@ def nodes() -> Iterator[Nodes]:
         yield three
 
 
-def test_workers_share_cores_until_nodes_join(nodes, policy, specs, monkeypatch, caplog):
-    monkeypatch.setattr(ray_pool, "PATIENCE_SECONDS", 1.0)
-    make_envs = functools.partial(SerialEnvs, functools.partial(SleepyEnv, 0.01))
-
-    def with_cores() -> int:
-        actors = [worker.actor for worker in pool._workers]
-        return sum(actor is not None and actor.has_core for actor in actors)
-
-    with RayPool(make_envs, 5, address=nodes.address) as pool:
-        collector = AsyncCollector(pool)
-        first = collector.collect(policy, specs).trajectories
-        assert with_cores() == 3
-        assert [record.message for record in caplog.records] == [
-            "the cluster has fewer free cores than workers: some workers share cores until nodes "
-            "join"
-        ]
-        for _ in range(2):
-            nodes.add()
-        deadline = time.monotonic() + 60
-        while with_cores() < 5 and time.monotonic() < deadline:
-            again = collector.collect(policy, specs).trajectories
-        assert with_cores() == 5
-        assert [t.episode for t in again] == [t.episode for t in first]
-        assert pool.failures == 0
-
-
 def test_a_node_that_joins_with_other_software_is_left_out(
     nodes, policy, specs, monkeypatch, caplog
 ):

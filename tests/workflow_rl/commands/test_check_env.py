@@ -57,40 +57,23 @@ def line_of(name: str, code: str) -> str:
 FAILS = line_of("FailingResetEnv", "raise OSError")
 
 
-@pytest.mark.parametrize(
-    ("env", "told"),
-    [
-        (f"{__name__}:TiringEnv --steps 5", ["episodes      fail: OSError: tired"]),
-        (
-            "tests.any_envs:FailingResetEnv",
-            ["episodes      fail: ", f"OSError: the map is missing (tests/{FAILS}"],
-        ),
-        (
-            "tests.lying_envs:NoisyStepEnv",
-            [
-                "seeds         fail: ",
-                f"the reward after step 1 of seed {SEEDS[0]} is another when it is played again",
-            ],
-        ),
-        (
-            "tests.lying_envs:NoisyResetEnv",
-            ["seeds         fail: ", f"the observation after reset of seed {SEEDS[0]} is another"],
-        ),
-        (
-            "tests.lying_envs:RememberingEnv",
-            ["seeds         fail: ", f"the reward after step 1 of seed {SEEDS[0]} is another"],
-        ),
-        ("tests.lying_envs:AlwaysSpoiltEnv", ["numbers       fail: the reward of step 2 is nan"]),
-        (
-            "tests.lying_envs:ShowsNoNumberEnv",
-            ["numbers       fail: the observation of step 2 holds inf"],
-        ),
-    ],
-)
+LYING = "tests.lying_envs:"
+WRONG = [
+    (f"{__name__}:TiringEnv --steps 5", "episodes      fail: OSError: tired"),
+    ("tests.any_envs:FailingResetEnv", f"fail: OSError: the map is missing (tests/{FAILS}"),
+    (f"{LYING}NoisyStepEnv", f"the reward after step 1 of seed {SEEDS[0]} is another when it is"),
+    (f"{LYING}NoisyResetEnv", f"the observation after reset of seed {SEEDS[0]} is another"),
+    (f"{LYING}RememberingEnv", f"the reward after step 1 of seed {SEEDS[0]} is another"),
+    (f"{LYING}AlwaysSpoiltEnv", "numbers       fail: the reward of step 2 is nan"),
+    (f"{LYING}ShowsNoNumberEnv", "numbers       fail: the observation of step 2 holds inf"),
+]
+
+
+@pytest.mark.parametrize(("env", "told"), WRONG)
 def test_what_is_wrong_with_an_environment_is_told(env, told):
     said = said_by("check-env --steps 20", env, code=1)
-    for part in told:
-        assert part in said
+    (line,) = [line for line in said.splitlines() if told in line]
+    assert " fail: " in line
     assert "Traceback" not in said
 
 

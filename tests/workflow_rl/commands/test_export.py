@@ -16,7 +16,6 @@ from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParamete
 from workflow_rl.agents.policies.policy_file import load_policy, save_policy
 from workflow_rl.agents.policies.torch_actor import TorchActor
 from workflow_rl.environments.flat_env import distribution_over
-from workflow_rl.runs.saved_agent import load_saved
 
 CART_POLE = {"env": "CartPole-v1", "env_args": {}}
 
@@ -90,15 +89,6 @@ def test_onnx_agrees(normalised, tmp_path):
     for obs in (OBS, OBS[:1]):
         (outputs,) = session.run(None, {"obs": obs})
         np.testing.assert_allclose(outputs, expected(policy, obs), rtol=1e-5, atol=1e-6)
-
-
-def test_a_policy_file_is_an_agent_like_any_other(tmp_path):
-    policy = parameters()
-    output = tmp_path / "again.npz"
-    said_by("export", saved(tmp_path, policy), "--format npz --output", output)
-    loaded, environment = load_saved(output)
-    assert environment.env_id == "CartPole-v1"
-    assert np.array_equal(loaded.outputs(OBS), expected(policy, OBS))
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ def test_what_a_run_plays_is_written_and_copied(cart_pole_run, tmp_path):
     taught = [TINY, "--teacher", file, "--run-dir", tmp_path / "run"]
     said = said_by("train-async", CART_POLE, *taught, "--teacher-epochs 1")
     assert f"copied {file}: mean return" in said
+    assert "the copy:        mean return" in said
     said_by("verify", tmp_path / "run")
     other = [*taught[:-1], tmp_path / "other"]
     refused(call("train-async --env Pendulum-v1", *other), "--teacher", "obs_dim 4")

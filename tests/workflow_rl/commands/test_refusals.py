@@ -81,6 +81,32 @@ ENVIRONMENTS = [
     ("check-env tests.any_envs:TextEnv", "ENV_ID: its observation space Text", "not supported"),
     ("check-env CartPole-v1 --env-arg wheels", "'--env-arg': 'wheels' is not of the form key=val"),
 ]
+TEACHERS = [
+    (f"{POLE} --teacher champion", "--teacher: ", "other observations"),
+    (f"{POLE} --teacher ''", "names no agent"),
+    (f"{POLE} --teacher x --teacher-episodes 1", "'--teacher-episodes': 1 is not"),
+    (f"{POLE} --teacher-episodes 5", "--teacher-episodes: ", "goes with --teacher"),
+    (f"{POLE} --teacher-coef 5", "--teacher-coef: ", "goes with --teacher"),
+    (f"{POLE} --teacher-until 0", "--teacher-until", "range"),
+    ("train-async --env workflow_rl/OrderedCAGE2-v0 --teacher react-restore", "keeps no order"),
+    (f"{TUNE} --teacher nobody --run-dir search", "no checkpoint at nobody"),
+]
+MBPO = "train-async --algorithm mbpo"
+SAC = "train-async --algorithm sac"
+OFF_POLICY = [
+    ("train-async --batch-size 8", "option of --algorithm sac, --algorithm mbpo"),
+    (f"{MBPO} --batch-size 0", "--batch-size"),
+    (f"{MBPO} --model-elites 9", "--model-elites: 9"),
+    (f"{MBPO} --clip-range 0.1", "it is an option of --algorithm ppo"),
+    (f"{MBPO} --learner-threads 2", "--learner-threads"),
+    (f"{SAC} --replay-capacity 1999", "--replay-capacity: 1999"),
+    (f"{SAC} --start-steps 9", "option of --algorithm mbpo"),
+    (f"{SAC} --model-members 9", "option of --algorithm mbpo"),
+    (f"{SAC} --rollout-length 9", "option of --algorithm mbpo"),
+    (f"{SAC} --imagined-share .5", "--imagined-share"),
+    ("train-population --algorithm mbpo", "--algorithm"),
+    ("tune --algorithm mbpo --trials 1", "--algorithm"),
+]
 USERS_WORDS = [
     ("train-async --env n_envs:total_steps", "n_envs:total_steps"),
     (f"train-sync --teacher {LIKE_FIELDS}", LIKE_FIELDS),
@@ -149,6 +175,9 @@ FILES = [
     ("evaluate sleep --json x.gif", "'--json': x.gif: give a name that ends in .json"),
     ("benchmark --png x.gif", "'--png': x.gif: give a name that ends in .png"),
     ("benchmark --json x.gif", "'--json': x.gif: give a name that ends in .json"),
+    ("benchmark --n-envs 0", "'--n-envs': 0 is not"),
+    ("benchmark --modes fast", "'--modes': 'fast' is not one of"),
+    ("benchmark --seconds 31", "'--seconds': 31.0 is not"),
     ("replay sleep --output x.gif", "'--output': x.gif: give a name that ends in .html"),
     ("report run --output x.gif", "'--output': x.gif: give a name that ends in .html"),
     ("train-async --trace x.gif", "'--trace': x.gif: give a name that ends in .json"),
@@ -185,7 +214,7 @@ NOTHING_MEANT = [
 ]
 ROWS = [
     *(*OPTIONS, *ENVIRONMENTS, *USERS_WORDS, *SEVERAL_POLICIES, *DUELS, *SEARCHES, *FILES),
-    *(*MEANT, *NOTHING_MEANT),
+    *(*TEACHERS, *OFF_POLICY, *MEANT, *NOTHING_MEANT),
 ]
 
 

@@ -13,7 +13,6 @@ import torch
 from tests.cli import CART_POLE, TINY, call, output_of, refused, said_by
 from tests.tiny_runs import same_weights
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.folder import read_config
 
 
 @pytest.mark.parametrize(
@@ -33,22 +32,6 @@ from workflow_rl.runs.folder import read_config
 def test_arguments_are_json_where_they_are_json(given: str, value: object) -> None:
     words = ["train-async", "--env", "tests.any_envs:any_size", "--dry-run", "--env-arg"]
     assert f"env_args: { ({'size': value}) }" in output_of(*words, given)
-
-
-def test_what_a_run_is_made_of(cart_pole_run: Path) -> None:
-    config = read_config(cart_pole_run)
-    assert (config.env, config.total_steps, config.total_episodes) == ("CartPole-v1", 60, None)
-    assert config.settings.normalise_obs
-    assert config.settings.gae_lambda == 0.95
-    assert config.settings.hidden_sizes == (8,)
-    names = {path.name for path in cart_pole_run.iterdir()}
-    assert names > {
-        "config.json",
-        "checkpoint.safetensors",
-        "best.safetensors",
-        "learning_curve.png",
-        "summary.json",
-    }
 
 
 def test_a_run_folder_has_the_environments_name(

@@ -83,14 +83,6 @@ def test_the_table_marks_the_best_of_the_finals(tmp_path, monkeypatch):
     assert f"best settings:  {tmp_path / 'best.json'} (trial 1)" in lines
 
 
-def test_no_search_has_anything_called(tmp_path):
-    path, called = tmp_path / "tuned", tmp_path / "called"
-    path.mkdir()
-    hostile = config_of().changed(env="os:mkdir", env_args={"path": str(called)})
-    assert "names the environment os:mkdir" in resumed(path, {"config": hostile.to_dict()})
-    assert not called.exists()
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

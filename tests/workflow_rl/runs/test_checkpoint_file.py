@@ -95,27 +95,17 @@ def test_all_values_come_back_exactly(values, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "value",
+    "tensor",
     [
-        -math.inf,
-        -0.0,
-        {1: [(), {}, []], "1": ((1,), [1])},
-        torch.tensor(3.0, dtype=torch.float64),
-        torch.zeros(0, 7),
         torch.arange(6).reshape(2, 3).T,
         torch.zeros(1).expand(3, 4),
         torch.nn.Parameter(torch.ones(2)),
     ],
     ids=str,
 )
-def test_a_value_comes_back(value, tmp_path):
-    write_values(tmp_path / "one", {"value": value})
-    back = read_values(tmp_path / "one")["value"]
-    if isinstance(value, torch.Tensor):
-        assert torch.equal(back, value)
-        assert back.dtype == value.dtype
-    else:
-        assert same(back, value)
+def test_a_tensor_comes_back_however_it_lies_in_memory(tensor, tmp_path):
+    write_values(tmp_path / "one", {"value": tensor})
+    assert same(read_values(tmp_path / "one")["value"], tensor.detach().contiguous())
 
 
 def test_tensors_that_share_their_memory_come_back_as_several_in_their_order(tmp_path):

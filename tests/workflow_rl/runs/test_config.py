@@ -16,7 +16,6 @@ from workflow_rl.runs import resolve
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.resolve import workers_for
 from workflow_rl.runs.saved_config import only_the_file_names
-from workflow_rl.runs.signature import signed
 
 
 @pytest.mark.parametrize(
@@ -205,11 +204,6 @@ def test_another_network_than_a_presets_has_arguments_of_its_own():
         assert settings.hidden_sizes == of_preset.hidden_sizes
 
 
-@pytest.mark.parametrize("settings", [{"epochs": 2}, PPOConfig(epochs=2)])
-def test_settings_are_a_mapping_or_an_object(settings):
-    assert TrainConfig("async", settings=settings).settings == PPOConfig(epochs=2)
-
-
 @pytest.mark.parametrize(
     ("asked", "observation", "actions"),
     [
@@ -283,21 +277,6 @@ def test_a_config_without_a_setting_is_refused(env):
     del values["patience"]
     with pytest.raises(UserError, match="another version of the package: it lacks 'pati"):
         TrainConfig.from_dict(values)
-
-
-def test_an_algorithm_that_only_a_file_names_is_not_imported(tmp_path, monkeypatch):
-    called = tmp_path / "called"
-    (tmp_path / "strangers_algorithm.py").write_text(f"open({str(called)!r}, 'w')\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    values = saved(algorithm="strangers_algorithm:Own", settings={"speed": 3})
-    config = TrainConfig.from_dict(values)
-    assert config.to_dict()["settings"] == {"speed": 3}
-    with pytest.raises(ConfigError, match="only the file names the algorithm"):
-        config.require_named()
-    assert not called.exists()
-    with pytest.raises(ConfigError):  # The module has no Own.
-        TrainConfig.to_train(signed(values))
-    assert called.exists()
 
 
 def test_an_unknown_name_in_a_file_is_an_error():

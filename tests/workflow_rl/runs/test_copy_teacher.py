@@ -18,12 +18,11 @@ from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.policy_file import load_policy, save_policy
 from workflow_rl.collection.failures import StopRequested
-from workflow_rl.errors import ConfigError, StoppedAtOnce
+from workflow_rl.errors import StoppedAtOnce
 from workflow_rl.runs import copy_teacher, loop
 from workflow_rl.runs.config import TrainConfig
 
 LESSONS = {"teacher_episodes": 20, "teacher_epochs": 5}
-ORDERED = "workflow_rl/OrderedCAGE2-v0"
 KEPT = {"teacher_coef": 2.0, "teacher_until": 1.0}
 SHORT = {"env_args": {"max_episode_steps": 50}, "teacher_episodes": 4, "teacher_epochs": 1}
 
@@ -90,40 +89,6 @@ def test_a_run_that_is_stopped_while_it_copies_leaves_nothing(balancing, tmp_pat
     assert not (tmp_path / "run").exists()
 
 
-def test_a_teacher_of_other_spaces_is_refused_before_anything_is_written(balancing, tmp_path):
-    with pytest.raises(ConfigError, match=r"teacher: .*other observations or actions"):
-        run(tmp_path / "run", taught(balancing, env="Puzzle"))
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "parts"),
-    [
-        (["--teacher", "nobody"], ["--teacher", "no checkpoint at nobody"]),
-        (["--teacher", "champion"], ["--teacher", "other observations"]),
-        (["--teacher ''"], ["names no agent"]),
-        (["--teacher", "x", "--teacher-episodes", "1"], ["--teacher-episodes", "1 is not"]),
-        (["--teacher-episodes", "5"], ["--teacher-episodes"]),
-        (["--teacher-coef", "5"], ["--teacher-coef", "goes with --teacher"]),
-        (["--teacher-until", "0"], ["--teacher-until", "range"]),
-        (["--env", ORDERED, "--teacher", "react-restore"], ["keeps no order"]),
-    ],
-)
-def test_mistakes_with_the_options(options, parts, tmp_path):
-    folder = ["--run-dir", str(tmp_path / "run")]
-    refused(call("train-async", CART_POLE, TINY, *folder, *options), *parts)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_command_copies_and_says_so(balancing, tmp_path):
-    options = ["--teacher", str(balancing), "--teacher-episodes", "4", "--teacher-epochs", "1"]
-    folder = tmp_path / "run"
-    said = said_by("train-async", CART_POLE, TINY, *options, "--run-dir", folder)
-    assert f"copied {balancing}: mean return" in said
-    assert "the copy:        mean return" in said
-    said_by("verify", folder)
-
-
 @pytest.mark.parametrize(("learning_rate", "is_below"), [("1.0", True), ("1e-9", False)])
 def test_a_run_that_falls_below_its_copy_says_so(learning_rate, is_below, balancing, tmp_path):
     options = ["--teacher", str(balancing), "--teacher-episodes", "20", "--hidden-sizes", "32"]
@@ -175,12 +140,6 @@ def test_a_teacher_does_not_replace_the_weights_of_another_run(balancing, tmp_pa
     result = call("train-async", *options, "--teacher", str(balancing))
     refused(result, "--teacher", "both give weights")
     assert not (tmp_path / "new").exists()
-
-
-def test_a_search_refuses_a_teacher_before_it_makes_a_folder(tmp_path):
-    options = ["--trials", "1", "--teacher", "nobody", "--run-dir", str(tmp_path / "search")]
-    refused(call("tune", CART_POLE, *options), "nobody")
-    assert not (tmp_path / "search").exists()
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, "[]", "no JSON"])

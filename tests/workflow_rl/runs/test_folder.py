@@ -149,11 +149,6 @@ def test_a_full_disk_is_told_in_one_line_and_nothing_saved_is_harmed(size, tmp_p
     assert [row["update"] for row in read_metrics(path)] == [1, 2]
 
 
-def test_a_run_killed_before_its_first_update_can_be_resumed(tmp_path):
-    RunDir(begun(tmp_path), CONFIG, resumed=after(0)).close()
-    assert read_metrics(tmp_path / "run") == []
-
-
 def test_one_training_at_a_time(tmp_path):
     """Another one's rows would be cut, and its checkpoint replaced."""
     path = begun(tmp_path, 1)

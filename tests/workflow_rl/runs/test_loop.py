@@ -9,7 +9,6 @@ import pytest
 from tests import tiny_runs
 from tests.workflow_rl.runs.small_runs import COMPILED, config_of
 from workflow_rl.errors import UserError
-from workflow_rl.reporting.learning_curve import plot_learning_curve
 from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.runs.folder import is_finished
 from workflow_rl.runs.loop import train_policy
@@ -87,13 +86,6 @@ def test_a_picture_that_cannot_be_drawn_is_only_a_warning(error, tmp_path, caplo
 def test_a_picture_that_cannot_be_written_is_an_error(tmp_path):
     with pytest.raises(NotWrittenError, match=r"learning_curve\.png cannot be written: full"):
         train(tmp_path / "run", raising(OSError(28, "full")))
-
-
-def test_a_run_folder_may_have_any_name(tmp_path, caplog):
-    path = tmp_path / "from_$5_to_$9"
-    train(path, plot_learning_curve)
-    assert (path / "learning_curve.png").exists()
-    assert not caplog.records
 
 
 def test_a_quiet_run_leaves_the_handlers_of_logging_alone(tmp_path, monkeypatch):

@@ -15,17 +15,15 @@ from pathlib import Path
 
 import psutil
 import pytest
-from click.testing import CliRunner
 
 from tests import tiny_runs
-from tests.cli import output_of
+from tests.cli import call, output_of
 from tests.faults.checks import assert_same_history
 from tests.patience import eventually
 from tests.tiny_runs import run, same_weights
 from tests.workflow_rl.runs.small_runs import COMPILED, config_of
 from workflow_rl.cage2.guest import Cage2Guest
 from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
-from workflow_rl.commands.main import main
 from workflow_rl.runs import learner
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import is_finished, read_metrics
@@ -99,7 +97,7 @@ def test_killed_at_a_random_moment_and_resumed(undisturbed, tmp_path):
             time.sleep(random.Random(0).uniform(0, 0.1))
         finally:
             process.kill()
-    result = CliRunner().invoke(main, ["train-async", "--resume", str(path), "--quiet"])
+    result = call("train-async --quiet --resume", path)
     if result.exit_code == 2:  # The run was quicker than the kill.
         assert "finished" in result.output
     else:
@@ -125,15 +123,14 @@ def test_a_command_that_is_stopped_says_how_to_go_on(end, code, tmp_path):
 
     options = [*COMMAND_LINE, "--total-episodes", "100000", "--checkpoint-every", "100000"]
     with tiny_runs.recorded_updates(end_third) as updates:
-        result = CliRunner().invoke(main, ["train-async", *options, "--run-dir", str(path)])
-    assert result.exit_code == code
-    assert f"--resume {path}" in result.output
-    assert "Traceback" not in result.output
+        said = output_of("train-async", *options, "--run-dir", path, code=code)
+    assert f"--resume {path}" in said
+    assert "Traceback" not in said
     if end is end_by_signal:
         state = load_checkpoint(path / "checkpoint.safetensors").training
         assert state.updates == len(read_metrics(path)) == 3
     else:
-        assert "metrics.csv cannot be written: No space left" in result.output
+        assert "metrics.csv cannot be written: No space left" in said
 
 
 def test_a_second_signal_stops_at_once(tmp_path):

@@ -12,7 +12,6 @@ import pytest
 
 from tests import tiny_runs
 from tests.any_envs import TargetEnv
-from tests.cli import output_of
 from tests.workflow_rl.runs import preset_runs
 from workflow_rl import api as interface
 from workflow_rl.agents import algorithm
@@ -127,7 +126,6 @@ def test_sac_is_mbpo_without_a_model(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "name"),
     [
-        ({"settings": {"batch_size": 0}}, "batch_size"),
         ({"settings": {"nonsense": 1}}, "nonsense"),
         ({"algorithm": "dqn", "settings": None}, "algorithm"),
         ({"algorithm": "ppo"}, "batch_size"),
@@ -143,27 +141,6 @@ def test_what_does_not_go_together(changes, name):
     with pytest.raises(ConfigError) as caught:
         warn_if_results_vary(config_of(**changes))
     assert caught.value.field_name == name
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ("train-async --batch-size 8", "option of --algorithm sac, --algorithm mbpo"),
-        ("train-async --algorithm mbpo --batch-size 0", "--batch-size"),
-        ("train-async --algorithm mbpo --model-elites 9", "--model-elites: 9"),
-        ("train-async --algorithm sac --replay-capacity 1999", "--replay-capacity: 1999"),
-        ("train-async --algorithm sac --start-steps 9", "option of --algorithm mbpo"),
-        ("train-async --algorithm sac --model-members 9", "option of --algorithm mbpo"),
-        ("train-async --algorithm sac --rollout-length 9", "option of --algorithm mbpo"),
-        ("train-async --algorithm sac --imagined-share .5", "--imagined-share"),
-        ("train-async --algorithm mbpo --clip-range 0.1", "it is an option of --algorithm ppo"),
-        ("train-async --algorithm mbpo --learner-threads 2", "--learner-threads"),
-        ("train-population --algorithm mbpo", "--algorithm"),
-        ("tune --algorithm mbpo --trials 1", "--algorithm"),
-    ],
-)
-def test_one_line_for_what_is_wrong(arguments, says):
-    assert says in output_of(*arguments.split(), "--dry-run", code=2)
 
 
 def test_the_trace_tells_learning_a_model_from_learning_to_act(tmp_path):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from click import BadParameter
@@ -109,47 +109,23 @@ def test_a_hook_is_named_by_module_and_function():
     assert FUNCTION.convert("builtins:print", None, None) is print
 
 
-class Tracker(ModuleType):
-    """A stand-in for either library."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.run: Any = None
-        self.began: list[dict[str, Any]] = []
-        self.logged: list[tuple[dict[str, float], int]] = []
-
-    def _begin(self, **facts: Any) -> None:
-        self.run = SimpleNamespace()
-        self.began.append(facts)
-
-    init = start_run = _begin
-
-    def set_experiment(self, name: str) -> None:
-        assert self.run is None
-
-    def active_run(self) -> Any:
-        return self.run
-
-    def log_params(self, params: dict[str, Any]) -> None:
-        assert params["env"] == "CartPole-v1"
-
-    def log(self, metrics: dict[str, float], step: int) -> None:
-        self.logged.append((metrics, step))
-
-    log_metrics = log
-
-
-@pytest.mark.parametrize("library", ["wandb", "mlflow"])
-def test_every_update_is_sent_once(library, tmp_path, monkeypatch):
-    tracker = Tracker(library)
+@pytest.mark.parametrize(
+    ("library", "begin", "send"),
+    [("wandb", "init", "log"), ("mlflow", "start_run", "log_metrics")],
+)
+def test_every_update_is_sent_once(library, begin, send, tmp_path, monkeypatch):
+    tracker = MagicMock(run=None)
+    tracker.active_run.side_effect = lambda: tracker.run
+    begun, sent = getattr(tracker, begin), getattr(tracker, send)
+    begun.side_effect = lambda **facts: setattr(tracker, "run", facts)
     monkeypatch.setitem(sys.modules, library, tracker)
-    text = (ROOT / "examples" / f"{library}_hook.py").read_text()
     hook: dict[str, Any] = {}
-    exec(text, hook)
+    exec((ROOT / "examples" / f"{library}_hook.py").read_text(), hook)
     config = TrainConfig("async", 4, env="CartPole-v1", total_steps=600, steps_per_update=200)
     run = api.train(config, tmp_path / "run", on_update=hook["log"])
-    rows = read_metrics(run)
-    assert len(tracker.began) == 1
-    assert [step for _, step in tracker.logged] == list(range(1, len(rows) + 1))
-    sent = [metrics["return_mean"] for metrics, _ in tracker.logged]
-    assert sent == pytest.approx([row["return_mean"] for row in rows])
+    begun.assert_called_once()
+    assert "CartPole-v1" in str(tracker.mock_calls)
+    rows, calls = read_metrics(run), sent.call_args_list
+    assert [call.kwargs["step"] for call in calls] == list(range(1, len(rows) + 1))
+    told = [call.args[0]["return_mean"] for call in calls]
+    assert told == pytest.approx([row["return_mean"] for row in rows])

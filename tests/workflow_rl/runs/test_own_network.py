@@ -6,11 +6,10 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 
-from tests.cli import output_of
+from tests.any_envs import PictureEnv
 from tests.own_networks import (
     Asked,
     Centring,
@@ -30,7 +29,6 @@ from tests.own_networks import (
     Waiting,
     WrongOutputs,
 )
-from tests.pages import ROOT
 from tests.workflow_rl.runs import small_runs
 from workflow_rl import api
 from workflow_rl.agents.policies.networks import NETWORKS
@@ -153,53 +151,12 @@ def test_formats_that_numpy_plays_refuse_it(what, undisturbed, tmp_path):
         export_policy(policy.parameters, environment, "npz", tmp_path / "policy.npz")
 
 
-class Quadrant(gymnasium.Env[Any, Any]):
-    """Name the quarter of the picture that is light. An episode is 4 pictures."""
-
-    def __init__(self) -> None:
-        self.observation_space = gymnasium.spaces.Box(0, 255, (6, 6), np.uint8)
-        self.action_space = gymnasium.spaces.Discrete(4)
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        super().reset(seed=seed)
-        self._steps = 0
-        return self._show(), {}
-
-    def step(self, action: int) -> Any:
-        reward = float(action == self._light)
-        self._steps += 1
-        return self._show(), reward, False, self._steps == 4, {}
-
-    def _show(self) -> Any:
-        self._light = int(self.np_random.integers(4))
-        picture = self.np_random.integers(0, 60, (6, 6), np.uint8)
-        row, column = 3 * (self._light // 2), 3 * (self._light % 2)
-        picture[row : row + 3, column : column + 3] += 150
-        return picture
-
-
 def test_a_convolutional_network_learns_from_pictures(tmp_path):
     settings = {"minibatch_size": 100, "epochs": 6, "learning_rate": 5e-3}
     counts = {"n_envs": 4, "n_workers": 1, "total_steps": 3000, "steps_per_update": 400}
     config = TrainConfig("async", network=Picture, settings=settings, **counts)
-    path = api.train(config, tmp_path / "run", env=Quadrant)
-    assert api.evaluate(path, 40, env=Quadrant, n_workers=1).mean > 3  # Of 4; by chance 1.
-
-
-def test_the_module_of_the_page_is_learned(tmp_path, monkeypatch):
-    """Workers import the file from the folder of the command."""
-    text = (ROOT / "examples" / "own_network.py").read_text()
-    assert len(text.splitlines()) <= 40
-    (tmp_path / "my_network.py").write_text(text)
-    monkeypatch.chdir(tmp_path)
-    train = [
-        *("train-sync", "--env", "CartPole-v1", "--total-steps", "300"),
-        *("--network", "my_network:Attention", "--network-arg", "width=8", "--n-envs", "2"),
-        *("--steps-per-update", "100", "--run-dir", "run", "--quiet"),
-    ]
-    output_of(*train)
-    checkpoint = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
-    assert checkpoint.config["settings"]["network_args"] == {"width": 8}
+    path = api.train(config, tmp_path / "run", env=PictureEnv)
+    assert api.evaluate(path, 40, env=PictureEnv, n_workers=1).mean > 3  # Of 4; by chance 1.
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import logging
-import math
 import re
 import sys
 from pathlib import Path
@@ -173,9 +172,3 @@ def test_the_best_agent_is_chosen_by_means_over_kinds(tmp_path):
     best = load_checkpoint(tmp_path / "run" / "best.safetensors").training.best_score
     assert best == pytest.approx(sum(means) / 3)
     assert abs(best - row["return_mean"]) > 1e-3
-
-
-def test_returns_of_one_kind():
-    state = state_of([-1.0, -2.0, -6.0], ["", "", ""])
-    assert state.recent_mean(RED_AGENTS) == (-3.0, pytest.approx(4.3027 * math.sqrt(7 / 3), 1e-4))
-    assert state.recent_means() == {}

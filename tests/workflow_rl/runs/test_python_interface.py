@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import any_envs
 from tests.any_envs import TargetEnv
-from tests.tiny_runs import run, same_weights
-from tests.workflow_rl.runs.small_runs import PPO, config_of
+from tests.tiny_runs import same_weights
+from tests.workflow_rl.runs.small_runs import PPO
 from workflow_rl import api as interface
 from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.errors import ConfigError
@@ -127,13 +126,6 @@ def test_a_function_that_goes_wrong_in_every_worker(tmp_path):
         interface.train(few, run, env=make_env)
     assert "no more licences" in str(error.value) + str(error.value.__cause__)
     assert load_checkpoint(run / "checkpoint.safetensors").training.updates == 0
-
-
-def test_the_registered_ids_of_these_tests_are_found_by_workers(tmp_path):
-    assert "tests/Target-v0" in any_envs.gymnasium.registry
-    of_id = config_of("tests.any_envs:tests/Target-v0", env_args={"length": 4})
-    summary = run(tmp_path / "run", of_id)
-    assert summary["env_steps"] == 4 * summary["episodes"] >= 300
 
 
 @pytest.mark.parametrize("change", [{"seed": 9}, {"env_args": {"length": 3}}])

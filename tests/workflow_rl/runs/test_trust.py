@@ -133,17 +133,6 @@ def test_the_users_own_network_opens_without_a_word(monkeypatch):
     forget()
 
 
-def test_another_user_is_asked_once(monkeypatch):
-    trained("--env-arg", "length=4")
-    output_of(*EVALUATE)
-    Path("made").unlink()
-    another(monkeypatch)
-    output_of(*EVALUATE, code=2)
-    assert not Path("made").exists()
-    output_of(*EVALUATE, "--trust")
-    output_of(*EVALUATE)
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

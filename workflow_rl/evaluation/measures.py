@@ -13,11 +13,16 @@ import numpy as np
 
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.evaluation.intervals import FloatArray, Mean, quantile
+from workflow_rl.output_files import require_numbers
 from workflow_rl.terminal import fitting
 from workflow_rl.text_table import text_table
 
 Costs: TypeAlias = "Mapping[str, FloatArray]"
 """The costs of an episode's steps [T], by name."""
+MEASURES, BY_STEP = "measures", "by_step"
+"""The names under which evaluation.json keeps readings and courses."""
+MOST_STEPS = 20_000
+"""The longest time that is read from a file: a table of all times is made."""
 WORST = 0.05
 """The share of the episodes that count as the worst."""
 
@@ -245,14 +250,31 @@ def _plain(value: float | tuple[int, ...]) -> Any:
     return list(value) if isinstance(value, tuple) else float(value)
 
 
-def readings_from(plain: Any, name: str) -> list[list[Part] | list[Times]]:
-    """Return what a measure read of each task's episodes. Raises LookupError, TypeError or
-    ValueError if it is not what `plain_readings` gives."""
-    return [list(map(_reading, measured[name])) for measured in plain.values()]
+def readings_in(scores: Mapping[str, Any]) -> dict[str, Readings]:
+    """Return what scores, as evaluation.json keeps them, have of each measure: by the measure's
+    name, the readings of each task. Raises AttributeError, LookupError, TypeError or ValueError for
+    what `plain_readings` does not give."""
+    tasks = [*scores.get(MEASURES, {}).values()]
+    return {
+        name: [list(map(_reading, measured[name])) for measured in tasks]
+        for name in (tasks or [{}])[0]
+    }
 
 
 def _reading(plain: Any) -> Any:
     first, second = plain
     if isinstance(first, list):
+        require_numbers(*first, *second)
+        if any(not 0 <= time <= MOST_STEPS for time in (*first, *second)):
+            raise ValueError(f"a time is not from 0 to {MOST_STEPS} steps")
         return Times(tuple(map(int, first)), tuple(map(int, second)))
+    require_numbers(first, second)
     return Part(float(first), float(second))
+
+
+def course_of(values: Sequence[FloatArray]) -> dict[str, list[float]]:
+    """Return how a cost goes through an episode, by its parts: the mean over episodes of the same
+    length, and the ends of what 90% of them have, [T] each. values: [T] of each episode."""
+    low, high = np.quantile(values, [0.05, 0.95], axis=0)
+    mean = np.mean(values, axis=0)
+    return {"mean": mean.tolist(), "low": low.tolist(), "high": high.tolist()}

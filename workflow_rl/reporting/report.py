@@ -52,6 +52,7 @@ def sections_of(runs: Sequence[Run], traces: Sequence[RunTrace], further: Path) 
         sections += guests_sections
     return [
         *sections,
+        *report_sections.measures(runs),
         *report_sections.exploits(runs),
         report_sections.time_spent(runs, traces),
         report_sections.faults(runs),

@@ -6,6 +6,7 @@ import html
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
@@ -48,15 +49,21 @@ def keys(names: Sequence[str], colours: Sequence[str] = COLOURS) -> str:
     return f'<ul class="keys">{items}</ul>\n'
 
 
-class Curve:
-    """One line, and a band if there are several runs. x, y, low, high: [X]; returns: [run, X]."""
+class Curve(NamedTuple):
+    """One line, and a band around it if there is one. x, y, low, high: [X]."""
 
-    def __init__(self, name: str, x: NDArray[np.float64], returns: NDArray[np.float64]) -> None:
-        self.name = name
-        self.x = x
-        self.y, half = mean_and_interval(returns)
-        self.low, self.high = self.y - half, self.y + half
-        self.is_band = len(returns) > 1
+    name: str
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    is_band: bool
+
+
+def curve_of(name: str, x: NDArray[np.float64], returns: NDArray[np.float64]) -> Curve:
+    """Return the mean of runs, with its interval if there are several. returns: [run, X]."""
+    mean, half = mean_and_interval(returns)
+    return Curve(name, x, mean, mean - half, mean + half, len(returns) > 1)
 
 
 def curves_figure(

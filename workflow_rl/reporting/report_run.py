@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workflow_rl.errors import UserError
+from workflow_rl.evaluation.measures import BY_STEP, Readings, readings_in
 from workflow_rl.output_files import reading, require_numbers, sha256_of
 from workflow_rl.runs.folder import population_of, read_config, read_metrics, read_summary
 from workflow_rl.runs.run_record import begins_with_another
@@ -31,6 +32,11 @@ class Run(NamedTuple):
     metrics: Sequence[Mapping[str, float]]
     summary: Mapping[str, Any] | None
     evaluation: Mapping[str, Any] | None
+
+    @property
+    def measured(self) -> Mapping[str, Readings]:
+        """What was measured of the evaluation's episodes, by the measure's name."""
+        return readings_in(self.evaluation or {})
 
     @property
     def path_from_here(self) -> str:
@@ -80,6 +86,12 @@ def _evaluation(path: Path) -> Mapping[str, Any] | None:
             require_numbers(*sample["returns"])
             if not sample["returns"]:
                 raise ValueError("it is of no episodes")
+        readings_in(evaluation)
+        for figures in evaluation.get(BY_STEP, {}).values():
+            for course in figures.values():
+                require_numbers(*course["mean"], *course["low"], *course["high"])
+                if len({len(course[part]) for part in course}) != 1:
+                    raise ValueError("a figure's parts have different numbers of steps")
         for cell in cells or ():
             require_numbers(cell["max_steps"])
             if not isinstance(cell["red_agent"], str):

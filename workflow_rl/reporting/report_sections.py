@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from workflow_rl.collection.trace import COLLECTOR, LEARNER, Activity
+from workflow_rl.evaluation.measures import BY_STEP, Readings, figure_of
 from workflow_rl.reporting.learning_curve import lines_of
 from workflow_rl.reporting.pages import escaped, folded, number, table
 from workflow_rl.reporting.report_charts import (
@@ -18,6 +19,7 @@ from workflow_rl.reporting.report_charts import (
     GREY,
     Curve,
     chart,
+    curve_of,
     curves_figure,
     keys,
     means_figure,
@@ -126,7 +128,7 @@ def _curves_chart(
     None: the curves are not of returns.
     """
     drawn = [
-        Curve(name, *on_one_axis(runs, position, partial(values, column=column)))
+        curve_of(name, *on_one_axis(runs, position, partial(values, column=column)))
         for name, runs, column in lines
     ]
     figure = curves_figure(drawn, AXES[position], known)
@@ -233,6 +235,49 @@ def scores(runs: Sequence[Run]) -> Section:
         figure = means_figure(names, means, intervals, "mean return, 95% interval")
         body = chart(figure, "Scores", "Scores of the runs; a table follows") + body
     return Section("Scores", body)
+
+
+def measures(runs: Sequence[Run]) -> list[Section]:
+    """Return what `evaluate` measured besides the return, if it measured anything: a table, and how
+    each figure that it kept by steps goes through an episode."""
+    measured = [run for run in runs if run.measured]
+    rows = []
+    for name in dict.fromkeys(name for run in measured for name in run.measured):
+        cells = (
+            _figure_told(run.measured[name]) if name in run.measured else "" for run in measured
+        )
+        rows.append([escaped(name), *cells])
+    heading = ["Mean, 95%", *(escaped(run.name) for run in measured)]
+    body = _charts_by_step(measured) + table(heading, rows, "Measures")
+    return [Section("Measures", body)] if rows else []
+
+
+def _figure_told(readings: Readings) -> str:
+    figure = figure_of(readings)
+    median = "" if math.isnan(figure.median) else f", median {number(figure.median, 0)}"
+    return f"{figure.mean}{median}"
+
+
+def _charts_by_step(runs: Sequence[Run]) -> str:
+    """Return a chart of each figure and task: a line and a band for each run."""
+    drawn: dict[str, list[Curve]] = {}
+    for run in runs:
+        assert run.evaluation is not None
+        for task, figures in run.evaluation.get(BY_STEP, {}).items():
+            for name, course in figures.items():
+                mean, low, high = (
+                    np.array(course[part], float) for part in ("mean", "low", "high")
+                )
+                curve = Curve(run.name, np.arange(1.0, len(mean) + 1), mean, low, high, True)
+                drawn.setdefault(f"{name.replace('_', ' ')}: {task}", []).append(curve)
+    if not drawn:
+        return ""
+    text = "The mean of the episodes, and where 90% of them are."
+    charts = [
+        chart(curves_figure(of, "steps", None), title, f"{title}, step by step")
+        for title, of in drawn.items()
+    ]
+    return _charts(text, keys([run.name for run in runs]), charts)
 
 
 def exploits(runs: Sequence[Run]) -> list[Section]:

@@ -14,12 +14,13 @@ from workflow_rl.evaluation.measures import (
     Measure,
     Part,
     Times,
+    course_of,
     difference,
     figure_of,
     measure_lines,
     plain_readings,
     read_measures,
-    readings_from,
+    readings_in,
     share,
     time_above_zero,
     time_until,
@@ -131,12 +132,17 @@ def test_intervals_of_shares_and_of_cut_times_cover():
 
 def test_a_file_keeps_what_was_read():
     read = {"hits": [Part(1.0), Part(2.0, 3.0)], "time": [Times((1,), (2, 3)), Times()]}
-    plain = json.loads(json.dumps(plain_readings({"task": read})))
-    assert readings_from(plain, "hits") == [read["hits"]]
-    assert readings_from(plain, "time") == [read["time"]]
-    for wrong in ({"task": {"hits": [[1.0]]}}, {"task": {}}, {"task": {"hits": ["ab"]}}):
-        with pytest.raises((LookupError, TypeError, ValueError)):
-            readings_from(wrong, "hits")
+    scores = json.loads(json.dumps({"measures": plain_readings({"task": read, "other": read})}))
+    assert readings_in(scores) == {name: [values, values] for name, values in read.items()}
+    assert readings_in({}) == {}
+    for wrong in ({"hits": [[1.0]]}, {"hits": ["ab"]}, {"hits": 1}):
+        with pytest.raises((AttributeError, LookupError, TypeError, ValueError)):
+            readings_in({"measures": {"task": wrong, "other": {}}})
+
+
+def test_a_course_is_the_mean_of_each_step_and_where_nine_of_ten_episodes_are():
+    course = course_of([np.array([k, 2.0 * k]) for k in range(101)])
+    assert course == {"mean": [50, 100], "low": [5, 10], "high": [95, 190]}
 
 
 def test_a_table_has_a_row_for_each_measure():

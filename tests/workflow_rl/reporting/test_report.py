@@ -222,7 +222,7 @@ def test_names_and_groups(tmp_path):
 
 def scored(folder: Path, agent: bytes, digest: str | None = "") -> None:
     """Leave the best agent and its score. digest: of the agent that was scored, if another's."""
-    evaluation = {"mean": 9.0, "interval_95": None, "returns": [9.0], "actions": "greedy"}
+    evaluation: dict[str, Any] = {**EVALUATION, "interval_95": None, "returns": [9.0]}
     (folder / "best.safetensors").write_bytes(agent)
     if digest is not None:
         evaluation["agent_sha256"] = digest or hashlib.sha256(agent).hexdigest()
@@ -238,6 +238,9 @@ def test_scores_and_evaluations_in_the_run(tmp_path):
     assert "one 9.00 ± – 9.00 9.00 1 greedy" in scores  # noqa: RUF001
     assert "two not scored yet" in scores
     assert "one 20 3.25" in section(text, "Learning curves")
+    assert "hits 0.60 ±" in section(text, "Measures")
+    assert "time up 2.33 ± 6.35, median 3" in section(text, "Measures")
+    assert "hosts up: task" in section(text, "Measures")
 
 
 def test_the_score_of_a_population_is_its_best_policys(tmp_path):
@@ -304,7 +307,12 @@ def test_a_name_is_no_html_and_may_be_of_any_bytes(tmp_path):
     assert r"<title>n\udcff" in text
 
 
-EVALUATION = {"mean": 9.0, "interval_95": 1.5, "returns": [9.0, 8.0], "actions": "greedy"}
+MEASURED = {"hits": [[1.0, 1.0], [2.0, 4.0]], "time up": [[[1], [2]], [[3], []]]}
+COURSE = {"mean": [1.0, 2.0], "low": [0.0, 1.0], "high": [2.0, 3.0]}
+EVALUATION = {
+    **{"mean": 9.0, "interval_95": 1.5, "returns": [9.0, 8.0], "actions": "greedy"},
+    **{"measures": {"task": MEASURED}, "by_step": {"task": {"hosts_up": COURSE}}},
+}
 CELL = {**EVALUATION, "max_steps": 30, "red_agent": "B_lineAgent"}
 CAGE2_EVALUATION = {
     **{"official_protocol": True, "total": -20.0, "total_interval_95": 1.0},
@@ -410,6 +418,8 @@ def test_odd_metrics_are_one_line_or_left_out(column, cell, update):
         ("evaluation.json", {**EVALUATION, "returns": []}, ""),
         ("evaluation.json", {**EVALUATION, "returns": None}, ""),
         ("evaluation.json", {**EVALUATION, "mean": "9"}, ""),
+        ("evaluation.json", {**EVALUATION, "measures": {"task": {"time": [[[10**9], []]]}}}, ""),
+        ("evaluation.json", {**EVALUATION, "by_step": {"task": {"up": {**COURSE, "low": []}}}}, ""),
         ("evaluation.json", {**CAGE2_EVALUATION, "total": 10**400}, ""),
         ("evaluation.json", {**CAGE2_EVALUATION, "cells": [{**CELL, "red_agent": []}]}, ""),
     ],

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from tests.cli import call, refused
-from workflow_rl.agents.policies.team_policy import load_policy_or_team
+from workflow_rl.agents.policies.team_policy import TeamParameters, load_policy_or_team
+from workflow_rl.cage2.guest import Cage2Guest
+from workflow_rl.cage2.red.roster import LIBRARY
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.one_team_of_two import weights_of
 from workflow_rl.errors import ConfigError, UserError
@@ -42,6 +44,14 @@ def config_of(mode: str = "async", n_workers: int = 1, **changes: Any) -> TrainC
     )  # fmt: skip
 
 
+def cage2(**changes: Any) -> TrainConfig:
+    return TrainConfig(
+        **{"mode": "async", "env": Cage2Guest.env_id, "env_args": {"max_steps": 30}},
+        **{"total_episodes": 8, "n_envs": 4, "n_workers": 1, "episodes_per_update": 4, **changes},
+        settings={"hidden_sizes": (8,)},
+    )
+
+
 def run_killed(
     monkeypatch: Any, of: Any, name: str, number: int, config: Any, path: Path, settings: Any = None
 ) -> None:
@@ -64,7 +74,8 @@ def weights(path: Path) -> dict[str, Any]:
     """Return the arrays of all policy files of a duel, and its payoffs."""
     found: dict[str, Any] = {"payoffs": read_duel(path).payoffs}
     for file in sorted(path.rglob("*.npz")):
-        (policy,) = load_policy_or_team(file)[0].parameters.values()
+        loaded, _ = load_policy_or_team(file)
+        (policy,) = loaded.parameters.values() if isinstance(loaded, TeamParameters) else [loaded]
         found[str(file.relative_to(path))] = [*map(np.ndarray.tolist, policy.weights)]
     return found
 
@@ -242,9 +253,28 @@ def test_a_side_may_train_several_policies_in_a_generation(reference, tmp_path, 
         run_duel(config_of(), paths[0], other)
 
 
+def test_copies_of_attackers_written_by_hand_are_the_same_for_any_workers(tmp_path, monkeypatch):
+    settings = DuelConfig(generations=1, payoff_episodes=6, copy_known=True, responses="Red=3")
+    numbers = {"n_envs": 5, "total_episodes": 10, "episodes_per_update": 5, "checkpoint_every": 1}
+    path, found = tmp_path / "killed", []
+    # In the middle of the second of Red's policies.
+    run_killed(monkeypatch, Learner, "learn_once", 6, cage2(**numbers), path, settings)
+    for folder, n_workers in ((path, 5), (tmp_path / "one", 1), (tmp_path / "two", 2)):
+        run_duel(cage2(**numbers, n_workers=n_workers), folder, settings)
+        found.append(weights(folder))
+    assert found[0] == found[1] == found[2]
+    generation = path / "generation-1"
+    first, second, third, blue = (
+        read_config(generation / name).teacher for name in ("Red", "Red.2", "Red.3", "Blue")
+    )
+    assert len({first, second} & LIBRARY.keys()) == 2
+    assert third is blue is None
+
+
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
+        ({"copy_known": True}, "Matrix brings no attackers"),
         ({"responses": "third=2"}, "third is no side"),
         ({"responses": "second=1.5"}, "a whole number"),
         ({"responses": "second=0"}, "is not side=number"),

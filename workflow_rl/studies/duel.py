@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.one_team_of_two import OPPONENTS, RANDOM, OneSide, text_of_weights
 from workflow_rl.environments.source import guests, make_environment
 from workflow_rl.errors import ConfigError, UserError, message_of
-from workflow_rl.evaluation.intervals import mean_of
+from workflow_rl.evaluation.intervals import Mean, mean_of
 from workflow_rl.output_files import begin_folder, make_folder
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
@@ -291,6 +292,7 @@ class _Duel:
         while len(self.record.opponents) < self.settings.generations:
             opponents = self.opponents()
             self._keep({side: self._responses(side, opponents) for side in self.sides}, opponents)
+        self._fill_kinds()
         with only_warned(self.path / "duel.png"):
             from workflow_rl.reporting.policies_figure import draw_folder  # It loads matplotlib.
 
@@ -407,37 +409,73 @@ class _Duel:
         self._tell()
 
     def _fill_table(self) -> None:
-        """Play all pairs that the table lacks. Every pair plays the same episodes."""
-        record, side = self.record, next(iter(self.sides.values()))
-        rows, columns = (
-            [record.agent(self.path, name) for name in names] for names in record.agents.values()
-        )
+        """Play all pairs that the table lacks."""
+        record, second = self.record, [*self.sides][1]
+        columns = [record.agent(self.path, name) for name in record.agents[second]]
         payoffs, intervals = ([*map(list, of)] for of in (record.payoffs, record.intervals))
-        payoffs += [[] for _ in rows[len(payoffs) :]]
-        intervals += [[] for _ in rows[len(intervals) :]]
+        for row, means in enumerate(self._means(columns, [*map(len, payoffs)])):
+            if row == len(payoffs):
+                payoffs.append([])
+                intervals.append([])
+            payoffs[row] += [of.mean for of in means]
+            intervals[row] += [float(np.nan_to_num(of.interval_95)) for of in means]
+        self.record = dataclasses.replace(record, payoffs=payoffs, intervals=intervals)
+
+    def _means(self, opponents: Sequence[str], known: Sequence[int]) -> list[list[Mean]]:
+        """Return what each of the first side's agents gets from opponents. Every pair plays the
+        same episodes.
+
+        known: by agent, how many opponents, from the first, are left out; none for later agents.
+        """
+        (first, side), *_ = self.sides.items()
+        agents = [self.record.agent(self.path, name) for name in self.record.agents[first]]
         numbers = range(self.settings.payoff_episodes)
         specs = [episode_spec(self.config.seed, n, (), SeedStream.SELECTION) for n in numbers]
         # Actors of the same environment share a pool of workers.
         pools: dict[str, list[tuple[int, Actor, str]]] = {}
-        for row, agent in enumerate(rows):
-            actor, args = actor_for_side(agent, side, dict.fromkeys(columns, 1.0))
-            pairs = pools.setdefault(json.dumps(args, sort_keys=True), [])
-            pairs += [(row, actor, column) for column in columns[len(payoffs[row]) :]]
+        for row, (agent, n_known) in enumerate(zip_longest(agents, known, fillvalue=0)):
+            if missing := opponents[n_known:]:
+                actor, args = actor_for_side(str(agent), side, dict.fromkeys(opponents, 1.0))
+                pairs = pools.setdefault(json.dumps(args, sort_keys=True), [])
+                pairs += [(row, actor, opponent) for opponent in missing]
+        found: list[list[Mean]] = [[] for _ in agents]
         for text, pairs in pools.items():
             environment = make_environment(
                 side.env, json.loads(text), masks=self.config.action_mask
             )
             separate_like(self.config.environment, environment)
             wanted = [
-                (actor, [spec._replace(variant=column) for spec in specs])
-                for _, actor, column in pairs
+                (actor, [spec._replace(variant=opponent) for spec in specs])
+                for _, actor, opponent in pairs
             ]
             returns = played(environment, wanted, self.config)
             for (row, _, _), sample in zip(pairs, returns, strict=True):
-                mean, interval = mean_of([sample])
-                payoffs[row].append(mean)
-                intervals[row].append(float(np.nan_to_num(interval)))
-        self.record = dataclasses.replace(record, payoffs=payoffs, intervals=intervals)
+                found[row].append(mean_of([sample]))
+        return found
+
+    def _fill_kinds(self) -> None:
+        """Play the first side's agents against those that the environment brings for the other
+        side, as far as that is still to be done, and add the payoffs by kind to the record."""
+        record, second = self.record, [*self.sides][1]
+        other, n_start = self.sides[second], len(record.duel["start"][second]) or 1
+        kinds = {"fixed": [*other.fixed], "by hand": [*names_by_hand(other.env)]}
+        brought = [name for names in kinds.values() for name in names]
+        had = {name: payoffs for of in record.by_kind.values() for name, payoffs in of.items()}
+        n_had = min((len(had.get(name, ())) for name in brought), default=0)
+        means = self._means(brought, [len(brought)] * n_had)
+        payoffs = {
+            name: [*had.get(name, ())[:n_had], *(of[n].mean for of in means[n_had:])]
+            for n, name in enumerate(brought)
+        }
+        agents = record.agents[second]
+        kinds["start"] = [name for name in agents[:n_start] if name not in brought]
+        kinds["learned"] = agents[n_start:]
+        payoffs |= dict(zip(agents, np.array(record.payoffs).T.tolist(), strict=True))
+        by_kind = {kind: {of: payoffs[of] for of in names} for kind, names in kinds.items()}
+        by_kind = {kind: of for kind, of in by_kind.items() if of}
+        if by_kind != record.by_kind:
+            self.record = dataclasses.replace(record, by_kind=by_kind)
+            self.record.write(self.path)
 
     def _tell(self) -> None:
         record, payoffs = self.record, np.array(self.record.payoffs)

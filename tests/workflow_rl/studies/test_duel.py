@@ -14,8 +14,10 @@ from tests.cli import call, refused
 from workflow_rl.agents.policies.team_policy import TeamParameters, load_policy_or_team
 from workflow_rl.cage2.guest import Cage2Guest
 from workflow_rl.cage2.red.roster import LIBRARY
+from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.one_team_of_two import weights_of
+from workflow_rl.environments.source import make_environment
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.duel_dir import DuelRecord, read_duel
@@ -24,6 +26,7 @@ from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.trust import sign
 from workflow_rl.studies import duel
+from workflow_rl.studies.attackers import played
 from workflow_rl.studies.duel import run_duel
 from workflow_rl.studies.duel_config import DuelConfig
 from workflow_rl.studies.exploit import attack
@@ -186,9 +189,26 @@ def test_a_duel_goes_on_past_its_end_and_is_no_other_duel(reference, tmp_path):
     before = read_duel(path)
     record = run_duel(config_of(), path, SETTINGS.changed(generations=3))
     assert len(record.opponents) == 3
+    by_kind, was = (of.by_kind["fixed"]["random"] for of in (record, before))
+    assert len(by_kind) == 4
+    assert by_kind[:3] == was
     assert np.array_equal(np.array(record.payoffs)[:3, :3], before.payoffs)
     with pytest.raises(ConfigError, match="no side"):
         run_duel(config_of(), tmp_path / "other", SETTINGS, {"third": ["x"]})
+
+
+def test_payoffs_are_told_by_kind_of_opponent(reference):
+    record, payoffs = read_duel(reference), np.array(read_duel(reference).payoffs)
+    learned = record.agents["second"][1:]
+    start = {"start/second.npz": payoffs[:, 0].tolist()}
+    by_table = dict(zip(learned, payoffs[:, 1:].T.tolist(), strict=True))
+    assert record.by_kind == {"fixed": record.by_kind["fixed"], "start": start, "learned": by_table}
+    side = duel.sides_of(GymnasiumEnvironment(MATRIX), "")["first"]
+    specs = [episode_spec(3, n, (), SeedStream.SELECTION) for n in range(20)]
+    for agent, mean in zip(record.agents["first"], record.by_kind["fixed"]["random"], strict=True):
+        actor, args = duel.actor_for_side(str(reference / agent), side, {"random": 1.0})
+        (returns,) = played(make_environment(side.env, args), [(actor, specs)], config_of())
+        assert mean == pytest.approx(np.mean(returns))
 
 
 @pytest.mark.parametrize(
@@ -264,6 +284,9 @@ def test_copies_of_attackers_written_by_hand_are_the_same_for_any_workers(tmp_pa
         found.append(weights(folder))
     assert found[0] == found[1] == found[2]
     generation = path / "generation-1"
+    by_kind = read_duel(path).by_kind
+    assert by_kind["by hand"].keys() == LIBRARY.keys()
+    assert [len(of) for of in by_kind["by hand"].values()] == [2] * len(LIBRARY)
     first, second, third, blue = (
         read_config(generation / name).teacher for name in ("Red", "Red.2", "Red.3", "Blue")
     )
@@ -309,6 +332,7 @@ def test_one_side_alone_begins_with_what_it_learned(tmp_path):
     "damage",
     [
         *({"payoffs": [[1.0]]}, {"opponents": 3}, {"further": 1}, {"config": [1]}, {"config": 1}),
+        *({"by_kind": {"fixed": {"random": [0.0] * 4}}}, {"by_kind": {"fixed": {"random": ["x"]}}}),
         *({"duel": None}, {"duel": {"responses": "second=2"}}, {"duel": {"responses": "x=y"}}),
         {"mixtures": [{"first": [1.0], "second": [1.0]}]},
         {"mixtures": [{"first": [0.0], "second": [1.0]}] * 3},

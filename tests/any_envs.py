@@ -30,9 +30,7 @@ class TargetEnv(gymnasium.Env[Any, Any]):
         self._steps = 0
         self._shown = np.zeros(2)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)
         self._steps = 0
         return self._show(), {}
@@ -49,7 +47,6 @@ class TargetEnv(gymnasium.Env[Any, Any]):
 
 
 def make_target() -> TargetEnv:
-    """An environment without arguments."""
     return TargetEnv()
 
 
@@ -76,9 +73,7 @@ class PuzzleEnv(gymnasium.Env[Any, Any]):
         }
         self._lengths = (shortest, longest)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)
         self._length = int(self.np_random.integers(self._lengths[0], self._lengths[1] + 1))
         self._terminates = bool(self.np_random.integers(2))
@@ -140,9 +135,7 @@ class MaskedPuzzleEnv(PuzzleEnv):
             directions[:] = 0
         return lamps, directions
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         return self._masked(*super().reset(seed=seed, options=options))
 
     def step(self, action: Any) -> Result:
@@ -195,9 +188,7 @@ class EndingEnv(gymnasium.Env[Any, Any]):
         self.action_space = spaces.Discrete(2)
         self._terminates = terminates
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)
         return np.ones(1, np.float32), {}
 
@@ -206,8 +197,6 @@ class EndingEnv(gymnasium.Env[Any, Any]):
 
 
 class TextEnv(TargetEnv):
-    """What it observes is no numbers."""
-
     def __init__(self) -> None:
         super().__init__()
         self.observation_space = spaces.Text(5)  # type: ignore[assignment]
@@ -218,8 +207,6 @@ class Private:
 
 
 class PrivateSpace(spaces.Space[Any]):
-    """Holds a Private."""
-
     def contains(self, x: Any) -> bool:
         return isinstance(x, Private)
 
@@ -272,9 +259,7 @@ class PictureEnv(gymnasium.Env[Any, Any]):
         }[actions]
         self._shown, self._actions, self._length = shown, actions, length
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)
         self._steps = 0
         return self._show(), {}
@@ -311,23 +296,16 @@ class NamedActionEnv(TargetEnv):
 
 
 class BrokenEnv(TargetEnv):
-    """Cannot be made."""
-
     def __init__(self) -> None:
         raise OSError("the licence server is down\nand has been for hours")
 
 
 class FailingResetEnv(TargetEnv):
-    """Can be made, but not reset."""
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         raise OSError("the map is missing")
 
 
 def sized_target(length: int = 8, scale: float = 1.0) -> TargetEnv:
-    """A function that makes an environment."""
     return TargetEnv(length=length, scale=scale)
 
 
@@ -337,7 +315,6 @@ def any_size(size: Any = None) -> TargetEnv:
 
 
 def no_env() -> Any:
-    """A function that makes something else."""
     return "an environment"
 
 
@@ -346,8 +323,6 @@ gymnasium.register("tests/Broken-v0", BrokenEnv)
 
 
 class SlowResetEnv(TargetEnv):
-    """Takes a while to begin an episode."""
-
     def __init__(self, seconds: float) -> None:
         super().__init__()
         self._seconds = seconds
@@ -378,9 +353,7 @@ class SlowEnv(gymnasium.Env[Any, Any]):
         self._step_seconds = step_seconds
         self._steps_left = 0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)
         self._steps_left = int(self.np_random.integers(10, 501))
         return self._obs(), {}
@@ -405,9 +378,7 @@ class SeedEnv(gymnasium.Env[Any, Any]):
         self.action_space = spaces.Discrete(2)
         self._broken, self._unknown = broken, unknown
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)
         if seed in self._broken:
             raise ArithmeticError("the coin stands on its edge\nnobody knows why")

@@ -16,9 +16,7 @@ class GloballyDrawing(gymnasium.Env[NDArray[Any], Any]):
         self.action_space = gymnasium.spaces.Discrete(2)
         self._scale = np.random.uniform()
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[Any], dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         return self._drawn(), {}
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:

@@ -13,48 +13,59 @@ from gymnasium import spaces
 from tests.any_envs import Result, TargetEnv
 
 
-class SpoiltEnv(TargetEnv):
-    """A TargetEnv of five steps whose `what`, "reward" or "observation", is NaN after the step `at`
-    of the episode that is reset with `bad_seed`, as long as the file `switch` exists."""
+class OneBadEpisode(TargetEnv):
+    """A TargetEnv of five steps, which knows whether its episode was reset with `bad_seed`."""
+
+    def __init__(self, bad_seed: int) -> None:
+        super().__init__(length=5)
+        self._bad_seed, self._is_bad = bad_seed, False
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self._is_bad = seed == self._bad_seed
+        return super().reset(seed=seed, options=options)
+
+
+class SpoiltEnv(OneBadEpisode):
+    """`what`, "reward" or "observation", is NaN after the step `at` of the bad episode, as long as
+    the file `switch` exists."""
 
     def __init__(self, what: str, bad_seed: int, switch: str, at: int = 3) -> None:
-        super().__init__(length=5)
-        self._what, self._bad_seed, self._switch, self._at = what, bad_seed, Path(switch), at
-        self._is_bad = False
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        self._is_bad = seed == self._bad_seed and self._switch.exists()
-        return super().reset(seed=seed, options=options)
+        super().__init__(bad_seed)
+        self._what, self._switch, self._at = what, Path(switch), at
 
     def step(self, action: Any) -> Result:
         # An agent that has seen NaN answers with NaN.
         obs, reward, *ends, info = super().step(np.nan_to_num(action))
-        if self._is_bad and self._steps == self._at:
+        if self._is_bad and self._steps == self._at and self._switch.exists():
             reward = math.nan if self._what == "reward" else reward
             obs = obs * np.nan if self._what == "observation" else obs
         return obs, reward, ends[0], ends[1], info
 
 
-class MisshapenEnv(TargetEnv):
-    """A TargetEnv whose observation after the third step is `shown`, of another shape or kind, in
-    the episode that is reset with `bad_seed`."""
+class MisshapenEnv(OneBadEpisode):
+    """The observation after the third step of the bad episode is `shown`, of another shape or
+    kind."""
 
     def __init__(self, shown: Any, bad_seed: int) -> None:
-        super().__init__(length=5)
-        self._strange, self._bad_seed = shown, bad_seed
-        self._is_bad = False
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        self._is_bad = seed == self._bad_seed
-        return super().reset(seed=seed, options=options)
+        super().__init__(bad_seed)
+        self._strange = shown
 
     def step(self, action: Any) -> Result:
         obs, *others = super().step(action)
         return (self._strange if self._is_bad and self._steps == 3 else obs, *others)  # type: ignore[return-value]
+
+
+class HugeRewardEnv(OneBadEpisode):
+    """The third reward of the bad episode outweighs all others."""
+
+    def __init__(self, bad_seed: int, size: float) -> None:
+        super().__init__(bad_seed)
+        self._size = size
+
+    def step(self, action: Any) -> Result:
+        obs, reward, *others = super().step(action)
+        is_huge = self._is_bad and self._steps == 3
+        return obs, self._size if is_huge else reward, *others  # type: ignore[return-value]
 
 
 class LaterLyingEnv(gymnasium.Env[Any, Any]):
@@ -65,9 +76,7 @@ class LaterLyingEnv(gymnasium.Env[Any, Any]):
         self.action_space = spaces.Discrete(2)
         self._steps = 0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)
         self._steps = 0
         return np.zeros(1, np.int64), {}
@@ -75,25 +84,6 @@ class LaterLyingEnv(gymnasium.Env[Any, Any]):
     def step(self, action: Any) -> Result:
         self._steps += 1
         return np.array([100 * self._steps]), 0.0, False, self._steps == 5, {}
-
-
-class HugeRewardEnv(TargetEnv):
-    """The third reward of the episode that is reset with `bad_seed` outweighs all others."""
-
-    def __init__(self, bad_seed: int, size: float) -> None:
-        super().__init__(length=5)
-        self._bad_seed, self._size, self._is_bad = bad_seed, size, False
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        self._is_bad = seed == self._bad_seed
-        return super().reset(seed=seed, options=options)
-
-    def step(self, action: Any) -> Result:
-        obs, reward, *others = super().step(action)
-        is_huge = self._is_bad and self._steps == 3
-        return obs, self._size if is_huge else reward, *others  # type: ignore[return-value]
 
 
 class AlwaysSpoiltEnv(TargetEnv):
@@ -123,9 +113,7 @@ class NoisyStepEnv(TargetEnv):
 class NoisyResetEnv(TargetEnv):
     """The seed decides all but what is observed first."""
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         obs, info = super().reset(seed=seed, options=options)
         return obs + np.random.default_rng().random(2).astype(np.float32), info
 
@@ -135,9 +123,7 @@ class RememberingEnv(TargetEnv):
 
     _episodes = 0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         self._episodes += 1
         return super().reset(seed=seed, options=options)
 

@@ -19,9 +19,7 @@ class RecallEnv(gymnasium.Env[Any, Any]):
         self.observation_space = spaces.Box(0, 1, (n_cues + 1,), np.float32)
         self.action_space = spaces.Discrete(n_cues)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)
         self._cue, self._steps = int(self.np_random.integers(self._n_cues)), 0
         return self._obs(), {}

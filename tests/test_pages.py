@@ -156,15 +156,3 @@ def test_no_block_writes_what_git_would_see():
             either = ["git", "check-ignore", output, f"{output}/"]
             hidden = subprocess.run(either, cwd=ROOT, capture_output=True, check=False)
             assert hidden.stdout, f"{name_of(page)}: {output}"
-
-
-def test_sizes_are_substituted():
-    assert small("train-async --env X \\\n  --total-steps 40000  # slow") == (
-        "train-async --env X    --total-steps 6000"
-    )
-    assert small("evaluate runs/a --seed 7") == "evaluate runs/a --seed 7 --episodes 10"
-
-
-def test_the_readme_asks_for_no_index_of_packages():
-    """A variable of pip's replaces the index that a user has set, and may be out of reach."""
-    assert not re.search(r"PIP_\w+=|index-url", (ROOT / "README.md").read_text())

@@ -38,9 +38,7 @@ class CountingEnv(gymnasium.Env[Obs, Any]):
         self._terminates = False
         self._digest = b""
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Obs, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         """Begin an episode. Every option, of whatever name, becomes part of what is observed."""
         super().reset(seed=seed)
         shortest, longest = self._lengths
@@ -69,7 +67,6 @@ class CountingEnv(gymnasium.Env[Obs, Any]):
 
 
 def make_counting_envs(n_envs: int) -> SerialEnvs:
-    """CountingEnvs in the place of a run's simulator."""
     return SerialEnvs(CountingEnv, n_envs)
 
 
@@ -86,17 +83,13 @@ class RaisingEnv(CountingEnv):
         self._seeds, self._method, self._error = seeds, method, error
         self._raises = False
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Obs, dict[str, Any]]:
-        """CountingEnv's, or the error."""
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         self._raises = seed in self._seeds
         if self._raises and self._method == "reset":
             raise self._error(f"no episode of seed {seed} at {object()}")
         return super().reset(seed=seed, options=options)
 
     def step(self, action: int) -> Step:
-        """CountingEnv's, or the error."""
         if self._raises and self._steps == 1:
             raise self._error(f"no second step at {object()}")
         return super().step(action)
@@ -115,49 +108,10 @@ class SleepyEnv(CountingEnv):
         super().__init__(min_length, max_length)
         self._step_seconds, self._reset_seconds = step_seconds, reset_seconds
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Obs, dict[str, Any]]:
-        """CountingEnv's, after `reset_seconds`."""
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         time.sleep(self._reset_seconds)
         return super().reset(seed=seed, options=options)
 
     def step(self, action: int) -> Step:
-        """CountingEnv's, after `step_seconds`."""
         time.sleep(self._step_seconds)
         return super().step(action)
-
-
-class MatchingEnv(gymnasium.Env[Obs, Any]):
-    """The observation shows one of `n_choices` (one-hot); choosing it pays `match_reward`.
-
-    What is shown next does not depend on the action. Always truncated after `length` steps. With
-    `match_reward` 1 the best return is `length`, with -1 it is 0; acting at random gives
-    `match_reward * length / n_choices` on average.
-    """
-
-    def __init__(self, n_choices: int = 4, length: int = 16, match_reward: float = 1.0) -> None:
-        self.observation_space = gymnasium.spaces.Box(0, 1, (n_choices,), np.uint8)
-        self.action_space = gymnasium.spaces.Discrete(n_choices)
-        self._n_choices, self._length, self._match_reward = n_choices, length, match_reward
-        self._steps = self._shown = 0
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Obs, dict[str, Any]]:
-        """Begin an episode; the options make no difference."""
-        super().reset(seed=seed)
-        self._steps = 0
-        return self._show(), {}
-
-    def step(self, action: int) -> Step:
-        """One step. RuntimeError if the episode has ended."""
-        if self._steps == self._length:
-            raise RuntimeError(f"the episode ended after {self._length} steps: reset the env first")
-        reward = self._match_reward if action == self._shown else 0.0
-        self._steps += 1
-        return self._show(), reward, False, self._steps == self._length, {}
-
-    def _show(self) -> Obs:
-        self._shown = int(self.np_random.integers(self._n_choices))
-        return np.eye(self._n_choices, dtype=np.uint8)[self._shown]

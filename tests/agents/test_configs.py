@@ -88,10 +88,5 @@ def test_settings_learner_and_workers_know_the_same_activations() -> None:
     assert {*known.names} == network.ACTIVATIONS.keys() == torch_layers.ACTIVATIONS.keys()
 
 
-def test_imagined_rollouts_grow_with_the_run() -> None:
-    config = MBPOConfig(rollout_length=1, rollout_length_final=5)
-    assert [config.rollout_length_at(done) for done in (0.0, 0.5, 1.0)] == [1, 3, 5]
-
-
 def test_the_agent_of_mbpo_begins_with_the_defaults_of_soft_actor_critic() -> None:
     assert dict(SACConfig()).items() <= dict(MBPOConfig()).items()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agents.examples import episode_of
-from workflow_rl.agents.replay import ReplayBuffer, Transitions, joined_transitions, transitions_of
+from workflow_rl.agents.replay import ReplayBuffer, Transitions, transitions_of
 
 
 def numbered(first: int, count: int) -> Transitions:
@@ -90,7 +90,3 @@ def test_an_empty_buffer_is_loaded() -> None:
 def test_fewer_steps_than_there_have_been_are_refused(count: int) -> None:
     with pytest.raises(ValueError, match="another size"):
         ReplayBuffer(8).load(4, [numbered(0, count)])
-
-
-def test_joined() -> None:
-    assert joined_transitions([numbered(0, 2), numbered(5, 1)]).action.tolist() == [0, 1, 5]

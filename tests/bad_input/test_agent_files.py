@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,12 +54,6 @@ OF_CHECKPOINTS = [
     ["export", "run/checkpoint.safetensors", "--format", "cage2", "--output", "out"],
     ["parity", "--blue", "checkpoint", "--checkpoint", "run", "--episodes", "1", "--quiet"],
 ]
-CALLED = [
-    ("os:system", {"command": "touch exploded"}),
-    ("subprocess:run", {"args": "touch exploded", "shell": True}),
-    ("builtins:exec", {"source": "open('exploded', 'w')"}),
-    ("no_such_module:Env", {}),
-]
 
 
 @cases(50)
@@ -70,7 +63,7 @@ def test_checkpoints(data, run, finished):
     content = read_values(path)
     arguments = data.draw(st.sampled_from(OF_CHECKPOINTS))
     kind = data.draw(st.sampled_from(list(MISTAKES)))
-    if kind in ("optimizer", "call"):
+    if kind == "optimizer":
         arguments = RESUME
     if kind == "nan":  # A training begins, and says that learning diverged.
         arguments = data.draw(st.sampled_from(OF_CHECKPOINTS[2:]))
@@ -150,13 +143,6 @@ def _optimizer(draw: Any, archive: bytes, content: Any) -> Any:
     return content
 
 
-def _call(draw: Any, archive: bytes, content: Any) -> Any:
-    env, args = draw(st.sampled_from(CALLED))
-    guest = ("red_agent", "max_steps", "simulator", "observation", "actions", "opening")
-    config = {name: value for name, value in content["config"].items() if name not in guest}
-    return {**content, "config": {**config, "env": env, "env_args": args}}
-
-
 def _pickle(draw: Any, archive: bytes, content: Any) -> bytes:
     pickled = io.BytesIO()
     torch.save({**content, draw(st.sampled_from(["format", "config", "agent"])): Bomb()}, pickled)
@@ -175,19 +161,8 @@ MISTAKES: dict[str, Callable[[Any, bytes, Any], Any]] = {
     "nan": _no_numbers,
     "network": _other_network,
     "optimizer": _optimizer,
-    "call": _call,
     "pickle": _pickle,
 }
-
-
-@pytest.mark.parametrize("arguments", [RESUME, *OF_CHECKPOINTS[2:4]], ids=" ".join)
-@pytest.mark.parametrize("called", CALLED, ids=lambda called: called[0])
-def test_nothing_is_called_that_a_checkpoint_names(arguments, called, run):
-    content = read_values(run / "checkpoint.safetensors")
-    content = _call(lambda _: called, b"", content)
-    write_values(run / "checkpoint.safetensors", content)
-    (run / "config.json").write_text(json.dumps(content["config"]))
-    assert_refused(arguments, "run")
 
 
 def test_a_vast_checkpoint(run):
@@ -205,7 +180,7 @@ def test_policy_files(data, run, finished):
         arrays: dict[str, Any] = dict(file)
     about = json.loads(str(arrays["settings"]))
     kinds = ["truncated", "noise", "zip", "shape", "dtype", "nan", "object", "setting", "deep"]
-    kind = data.draw(st.sampled_from([*kinds, "call", "vast header"]))
+    kind = data.draw(st.sampled_from([*kinds, "vast header"]))
     name = data.draw(st.sampled_from(sorted(arrays.keys() - {"settings"})))
     if kind == "shape":
         shape = data.draw(st.lists(st.integers(0, 9), max_size=3).filter(lambda s: s != [8]))
@@ -219,9 +194,6 @@ def test_policy_files(data, run, finished):
     elif kind == "setting":
         wrong = data.draw(st.sampled_from(sorted(about)))
         about[wrong] = data.draw(junk.filter(lambda value: value != about[wrong]))
-    elif kind == "call":
-        env, args = data.draw(st.sampled_from(CALLED))
-        about["about"] = {"env": env, "env_args": args}
     arrays["settings"] = np.array(DEEP if kind == "deep" else json.dumps(about))
     np.savez(path, **arrays)
     content = path.read_bytes()
@@ -236,9 +208,7 @@ def test_policy_files(data, run, finished):
     path.write_bytes(content)
     evaluate = ["evaluate", "agent.npz", "--quiet"]
     export = ["export", "agent.npz", "--format", "npz", "--output", "out.npz"]
-    arguments = data.draw(st.sampled_from([evaluate, export]))
-    # To export it nothing needs to be called.
-    assert_refused(evaluate if kind == "call" else arguments, "agent.npz")
+    assert_refused(data.draw(st.sampled_from([evaluate, export])), "agent.npz")
 
 
 def test_what_is_whole_is_still_read(run, finished):

@@ -106,15 +106,6 @@ def test_rows_may_share_the_outputs_of_one_observation(distribution):
         np.testing.assert_allclose(of_shared, of_alone, rtol=1e-6)
 
 
-@EVERY
-def test_the_mode_is_the_likeliest_action(distribution):
-    prepared, rows = prepared_example(distribution)
-    _, best = distribution.mode(prepared, rows)
-    for seed in range(20):
-        sampled = distribution.sample(prepared, rows, uniforms_for(distribution, len(rows), seed))
-        assert (sampled[1] <= best + 1e-6).all()
-
-
 def test_the_first_of_equally_likely_choices_is_the_mode():
     outputs = np.array([[1, 3, 3, 0]], np.float32)
     action, log_prob = Categorical(4).mode(Categorical(4).prepare(outputs), np.array([0]))
@@ -400,11 +391,6 @@ def test_a_policy_reads_the_mask_at_the_end_of_an_observation(dtype):
             assert masks[range(3), actions].all()
     with pytest.raises(ValueError, match=r"\(3, 7\)"):
         policy.act(numbers, range(3))
-
-
-def test_numbers_take_no_masks():
-    assert not DiagonalGaussian(2).takes_masks
-    assert Categorical(2).takes_masks
 
 
 HALVES, QUARTERS = [math.log(1 / 2), math.log(1 / 2)], [math.log(1 / 4), math.log(3 / 4)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import math
 import pickle
 from collections.abc import Iterator
@@ -31,7 +30,7 @@ from tests.agents.ppo.small_agents import (
     silence_critic,
     weights,
 )
-from tests.tiny_envs import CountingEnv, MatchingEnv
+from tests.tiny_envs import CountingEnv
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.ppo.advantages import estimate_advantages
 from workflow_rl.agents.ppo.agent import PPOAgent
@@ -118,24 +117,6 @@ def test_target_kl_is_exceeded_by_half_before_it_stops():
         assert optimizer_steps(agent) == steps
         assert agent.policy_version == 1
         assert metrics.approx_kl == pytest.approx(math.e - 2, rel=1e-4)
-
-
-def test_the_agent_learns_to_match_as_it_is_rewarded():
-    make_env = functools.partial(MatchingEnv, n_choices=4, length=16)
-    config = CONFIG.changed(learning_rate=0.01, minibatch_size=64, epochs=4)
-    agent = PPOAgent(config, Spaces(4, Categorical(4)), seed=0)
-    n_updates, episodes = 30, 16
-
-    def mean_return() -> float:
-        played = collect(agent, make_env, range(10_000, 10_100))
-        return float(np.mean([trajectory.episode_return for trajectory in played]))
-
-    # At random one choice in four matches.
-    assert mean_return() == pytest.approx(16 / 4, abs=0.8)
-    for update in range(n_updates):
-        numbers = range(update * episodes, (update + 1) * episodes)
-        agent.update(collect(agent, make_env, numbers), update / n_updates)
-    assert mean_return() == pytest.approx(16, abs=0.5)
 
 
 def test_the_second_thread_sums_as_the_first_does():

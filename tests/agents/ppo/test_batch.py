@@ -125,11 +125,6 @@ def test_nothing_leaks_from_one_episode_into_another(shapes, chosen, seed):
     assert (after.return_ != reweighed.return_).any()
 
 
-def test_values_that_do_not_fit_the_steps_are_refused():
-    with pytest.raises(AssertionError):
-        batch_of([example_trajectory([1, 2, 3])], value=np.zeros(4))
-
-
 @given(n_rows=st.integers(1, 40), n_kinds=st.integers(1, 6), seed=st.integers(0, 99))
 def test_distinct_rows_are_the_rows_each_once(n_rows, n_kinds, seed):
     random = np.random.default_rng(seed)

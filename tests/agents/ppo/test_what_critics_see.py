@@ -11,7 +11,6 @@ import torch
 from tests.agents.examples import acted_on, episode_of, ppo_agent
 from tests.agents.ppo.small_agents import team_spaces
 from workflow_rl.agents.algorithm import find
-from workflow_rl.agents.policies.actor_critic import ActorCritic
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.policies.torch_memory import Packed
@@ -129,17 +128,6 @@ def test_only_the_critic_sees_what_is_privileged(network, masked):
     plain = agent_for(Spaces(D, Categorical(A), masked=masked), network=network, normalise_obs=True)
     with pytest.raises(ValueError, match="sees other numbers"):
         plain.load_policy(agent.state_dict())
-
-
-def test_the_critic_sees_further_numbers_and_the_actor_does_not():
-    network = ActorCritic(1, Categorical(2), (), "tanh", 0, masked=True, n_further=2)
-    with torch.no_grad():
-        network.actor[0].weight[:] = torch.tensor([[1.0], [2.0]])
-        network.critic[0].weight[:] = torch.tensor([[1.0, 10.0, 100.0]])
-    rows = torch.tensor([[3.0, 4.0, 5.0, 1.0, 0.0], [1.0, 0.0, 2.0, 1.0, 1.0]])
-    assert network.values(rows).tolist() == [543, 201]
-    assert network.outputs(rows).tolist() == [[3, -np.inf], [1, 2]]
-    assert network.policy_parameters().weights[0].shape == (1, 2)
 
 
 def guessed(reward_of: np.ndarray, seed: int) -> Trajectory:

@@ -210,16 +210,6 @@ def test_it_learns_what_pays() -> None:
     assert one.network.critic(obs).detach().numpy() == pytest.approx(1.0, abs=0.15)
 
 
-def test_it_learns_numbers_that_pay() -> None:
-    one = learner(target_entropy=-4, distribution=NUMBERS, hidden_sizes=(64, 64))
-    steps, numbers = target_shooting(), random()
-    for _ in range(700):
-        learn(one, steps, numbers)
-    obs = np.array([[0, 0], [1, 1]], np.float32)
-    action, _ = NUMBERS.mode(NUMBERS.prepare(one.actor(obs)[0]), np.arange(2))
-    np.testing.assert_allclose(action, [[-0.5, 3], [0.5, 3]], atol=0.2)
-
-
 def test_the_temperature_holds_the_entropy() -> None:
     high, low = learner(target_entropy=0.65), learner(target_entropy=0.1)
     numbers = random()

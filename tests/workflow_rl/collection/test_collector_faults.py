@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from asyncio import CancelledError
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,12 +15,10 @@ import numpy as np
 import pytest
 
 from tests.altered import altered
-from tests.faulty_env import FAULTS, FaultyEnv, kill_process
+from tests.faulty_env import FAULTS, FaultyEnv
 from tests.tiny_envs import CountingEnv, RaisingEnv, SleepyEnv
 from tests.workflow_rl.collection.collectors import COLLECTORS
 from tests.workflow_rl.conftest import assert_same_trajectories
-from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, CompiledEnvs
-from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import local_pool
 from workflow_rl.collection import pool as pool_module
@@ -29,42 +26,12 @@ from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.env_positions import first_positions
 from workflow_rl.collection.failures import TooManyFailuresError, WorkerError
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.collection.player import play_episode, player_at
+from workflow_rl.collection.player import player_at
 from workflow_rl.collection.pool import MAX_RAISES, WorkerConnection
 from workflow_rl.collection.rollout import in_order
 from workflow_rl.collection.sync_collector import PooledEnvs, SyncCollector, digests_after
 from workflow_rl.environments.env_batch import SerialEnvs, StepAnswers
 from workflow_rl.environments.episode import episode_spec
-
-
-class KilledOnce(CompiledEnvs):
-    """Compiled envs whose worker is killed at a step, once."""
-
-    def __init__(self, ticket: Path, at: int, n_envs: int) -> None:
-        super().__init__(BatchedSimulator(n_envs, 25), 25)
-        self._ticket, self._steps_to_go = ticket, at
-
-    def step(self, envs: Sequence[int], actions: np.ndarray) -> StepAnswers:
-        self._steps_to_go -= 1
-        if self._steps_to_go == 0:
-            with suppress(FileExistsError):
-                self._ticket.touch(exist_ok=False)
-                kill_process()
-        return super().step(envs, actions)
-
-
-@pytest.mark.system
-@pytest.mark.parametrize("mode", ["sync", "async"])
-def test_compiled_blocks_are_played_again_after_a_worker_was_killed(mode, policy, tmp_path):
-    specs = [episode_spec(1, number, RED_AGENTS) for number in range(13)]
-    envs = Cage2(max_steps=25).make_envs(1)
-    expected = [play_episode(envs, policy, spec) for spec in specs]
-    with LocalPool(partial(KilledOnce, tmp_path / "1", 30), 2, 3) as pool:
-        collector = SyncCollector(pool, 6) if mode == "sync" else AsyncCollector(pool, 5)
-        rollout = collector.collect(policy, specs)
-    assert_same_trajectories(rollout.trajectories, expected)
-    assert rollout.workers_restarted == 1
-    assert 0 < rollout.utilisation <= 1
 
 
 def only_the_struck_must_hurry(ticket: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,6 @@ from tests.tiny_envs import CountingEnv
 from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, CompiledEnvs
-from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.env_positions import (
@@ -153,20 +151,6 @@ def test_an_episode_is_left_out_by_the_env_whose_it_is():
     skip(positions, 11)  # The one that it is in.
     assert [position.episode for position in positions] == [10, 14, 12]
     assert [position.next.episode for position in positions] == [13, 20, 15]
-
-
-def test_compiled_envs_unroll_what_cyborg_unrolls(policy):
-    positions = first_positions(3, RED_AGENTS, 3)
-    compiled = unrolls(CompiledEnvs(BatchedSimulator(3, 12), 12), policy, 5, 4, positions)
-    on_cyborg = Cage2(max_steps=12, simulator="cyborg")
-    cyborg = unrolls(on_cyborg.make_envs(3), policy, 5, 4, positions)
-    for one, other in zip(compiled, cyborg, strict=True):
-        assert_same_trajectories(one, other)
-        advance_positions(positions, one)
-    assert all(actions_of(position) for position in positions)
-    restored = unrolls(CompiledEnvs(BatchedSimulator(3, 12), 12), policy, 5, 1, positions)
-    from_cyborg = unrolls(on_cyborg.make_envs(3), policy, 5, 1, positions)
-    assert_same_trajectories(*restored, *from_cyborg)
 
 
 @pytest.fixture(scope="module")

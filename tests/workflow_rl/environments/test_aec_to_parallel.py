@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,8 @@ from pettingzoo.classic.tictactoe.tictactoe import env as tic_tac_toe
 from pettingzoo.utils import aec_to_parallel, parallel_to_aec
 
 from tests.tiny_teams import ShiftEnv
-from tests.tiny_turns import Repeat, Told
-from workflow_rl import TrainConfig, evaluate, load_agent, train
+from tests.tiny_turns import Told
+from workflow_rl import TrainConfig, load_agent, train
 from workflow_rl.agents.team import ABSENT, ACTS, BUSY, CUT_OFF, split
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.commands.check_env import check_env
@@ -153,12 +152,3 @@ def test_a_team_plays_a_game_by_its_rules(tmp_path):
         obs, _, *ends, _ = env.last()
         env.step(None if any(ends) else team.act({agent: obs})[agent])  # Illegal moves raise.
     assert not env.agents
-
-
-@pytest.mark.system
-def test_players_learn_from_what_they_get_later(tmp_path):
-    settings = {"hidden_sizes": (16,), "minibatch_size": 64, "learning_rate": 0.01}
-    config = TrainConfig("sync", env="repeat", total_episodes=300, settings=settings)
-    train(config, tmp_path / "run", env=functools.partial(Repeat, 8))
-    scores = evaluate(tmp_path / "run", episodes=20, env=Repeat, n_workers=1)
-    assert scores.mean > 6.5  # Chance gives 7/3, and the best is 7: nobody is paid for the last.

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.any_envs import PuzzleEnv, TargetEnv
 from tests.lying_envs import Liar
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.further_distributions import (
@@ -252,21 +250,6 @@ def test_spaces_and_environments_of_gym_are_named():
     old = type("Env", (), {"__module__": "gym.core"})
     with pytest.raises(ConfigError, match="mine made an environment of gym, which"):
         GymnasiumEnvironment("mine", {}, old).spaces()
-
-
-def test_a_flat_env_is_an_env_of_flat_observations():
-    env = FlatEnv(PuzzleEnv())
-    obs, _ = env.reset(seed=1)
-    assert env.observation_space.contains(obs)
-    assert isinstance(env, gymnasium.Env)
-    with pytest.raises(ConfigError, match="Text"):
-        FlatEnv(_with_text())
-
-
-def _with_text() -> TargetEnv:
-    env = TargetEnv()
-    env.observation_space = spaces.Text(3)  # type: ignore[assignment]
-    return env
 
 
 IMAGE, TABLE = spaces.Box(0, 255, (4, 4, 3), np.uint8), spaces.Box(0, 9, (5, 4), np.float32)

@@ -129,18 +129,14 @@ def test_python_3_8_reads_what_runs_there(module):
         ("tests.env_of_any_python:MaskedWalk", "tests.env_of_any_python:MaskedWalk"),
         ("tests.any_envs:TargetEnv", "tests.any_envs:TargetEnv"),
         ("tests.any_envs:PictureEnv", "tests.any_envs:PictureEnv"),
+        ("tests.any_envs:PuzzleEnv", "tests.any_envs:PuzzleEnv"),
+        ("tests.any_envs:MaskedPuzzleEnv", "tests.any_envs:MaskedPuzzleEnv"),
     ],
 )
 def test_the_same_episodes_as_in_this_interpreter(env_id, named_here):
     here = GymnasiumEnvironment(named_here)
     assert without_objects(apart(env_id)) == without_objects(here)
     assert shown(apart(env_id)) == shown(here)
-
-
-@pytest.mark.parametrize("env_id", ["tests.any_envs:PuzzleEnv", "tests.any_envs:MaskedPuzzleEnv"])
-def test_spaces_of_several_parts(env_id):
-    assert without_objects(apart(env_id)) == without_objects(GymnasiumEnvironment(env_id))
-    assert apart(env_id).check() is None
 
 
 def test_objects_that_nobody_is_shown_do_not_cross():
@@ -276,24 +272,6 @@ def test_what_an_environment_leaves_behind_hides_no_end():
         pool.send(0, *STEP)
         with pytest.raises(Exception, match=r"worker-0 ended during 'step' .exit code: 7"):
             pool.receive(0)
-
-
-def test_a_run_goes_on_with_the_same_weights(tmp_path):
-    train(TrainConfig("async", n_workers=2, **SMALL), tmp_path / "sound")
-    for fault in ("exception", "killed"):
-        ticket = tmp_path / f"{fault}-ticket"
-        env_args = {"fault": fault, "ticket": str(ticket)}
-        config = TrainConfig("async", n_workers=2, env_python=sys.executable, **SMALL)
-        environment = config.changed(env_args=env_args).environment
-        with LocalPool(environment.make_envs, 1, max_failures=1) as pool:
-            pool.send(0, *RESET)
-            pool.receive(0)
-            pool.send(0, *STEP)
-            with pytest.raises(Exception, match="worker-0"):
-                pool.receive(0)
-        assert ticket.exists()
-        run = train(config.changed(env_args=env_args), tmp_path / fault)
-        assert same_weights(run, tmp_path / "sound")
 
 
 @pytest.mark.parametrize(

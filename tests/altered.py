@@ -1,7 +1,5 @@
 """Environments whose answers are changed by a function."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

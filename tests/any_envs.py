@@ -1,7 +1,5 @@
 """Small Gymnasium environments of every kind of space, and ones that cannot be used. No torch."""
 
-from __future__ import annotations
-
 import math
 import os
 import signal

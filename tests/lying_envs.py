@@ -1,7 +1,5 @@
 """Environments that lie: no numbers, others than their space holds, or not those of their seed."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

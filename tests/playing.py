@@ -1,7 +1,5 @@
 """Policies that have learned nothing, and the episodes that they play."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from pathlib import Path

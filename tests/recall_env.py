@@ -1,7 +1,5 @@
 """A task that needs a memory."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

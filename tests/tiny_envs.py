@@ -1,7 +1,5 @@
 """Small deterministic Gymnasium environments: what the tests step instead of CybORG. No torch."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """Actors with random weights."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.agents.policies.actor_critic import ActorCritic

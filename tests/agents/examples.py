@@ -1,7 +1,5 @@
 """Inputs, agents and comparisons that several tests of this folder share."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The registry, and an algorithm of somebody else's that is plugged into it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from typing import Any

@@ -1,7 +1,5 @@
 """The settings of algorithms: which values are refused, by name."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

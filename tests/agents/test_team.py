@@ -1,7 +1,5 @@
 """A team's rows, policies and trajectories."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

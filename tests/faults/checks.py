@@ -1,7 +1,5 @@
 """What must hold of a run whatever faults have struck it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path

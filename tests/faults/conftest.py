@@ -1,7 +1,5 @@
 """Runs that nothing happens to."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The runs that faults strike: their options, and what they have learned from."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

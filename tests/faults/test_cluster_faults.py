@@ -1,7 +1,5 @@
 """Nodes and main processes are lost, nodes join: nothing is lost or counted twice."""
 
-from __future__ import annotations
-
 import functools
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A machine with four busy loops a core: who is healthy is kept."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

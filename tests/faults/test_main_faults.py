@@ -1,7 +1,5 @@
 """Runs that are killed, stopped, and cannot write: resumed, they end as if nothing had happened."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

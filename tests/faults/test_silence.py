@@ -1,7 +1,5 @@
 """A deadline counts silence: who is slow is kept, and who hangs is found."""
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 import os

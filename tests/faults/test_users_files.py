@@ -5,8 +5,6 @@ The long version kills every command that writes, 300 times in 44 folders:
     python -m pytest -m slow --timeout 7200 -v -s tests/faults/test_users_files.py
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

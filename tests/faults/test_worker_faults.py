@@ -1,7 +1,5 @@
 """Workers that are killed, stop and raise while a run trains: nothing is lost or counted twice."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Where a move renames something, this file changes, and no stored digest does.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -8,8 +8,6 @@ installed apart (docs/explanations/simulators.md): without it the digests of CAG
     python -m tests.kept.cage_digests --only 'CAGE-2 champion*'
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -4,8 +4,6 @@
 commands are words that users type, so nothing here depends on how the package is built.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -5,8 +5,6 @@ The file lets the compiled simulator be tested where there is no CybORG:
     python -m tests.kept.store_cage4_digests --cyborg4 cage-challenge-4
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Stored digests of CybORG as published, played by a simulator."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -3,8 +3,6 @@
 `cage_adapter` is all that knows the package, and `cage_digests` tells what is played.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The golden commands end with their stored weights, also if they are killed and resumed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

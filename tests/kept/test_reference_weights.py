@@ -7,8 +7,6 @@ weights with the kernels that all processors have. `config_from_record` and `res
 that knows how configs and checkpoints are written now.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Runs to be changed by a stranger, and the folder that such files lie in."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Folders of runs with other configs in all their files, and the commands that read them."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Files from strangers are data: no command imports or calls what only a file names."""
 
-from __future__ import annotations
-
 import copy
 import importlib
 import itertools

@@ -1,7 +1,5 @@
 """What commands refuse of a stranger's files, and that they write nowhere else."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

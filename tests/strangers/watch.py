@@ -1,7 +1,5 @@
 """Folders and files as a stranger would send them, and a watch over what is done with them."""
 
-from __future__ import annotations
-
 import functools
 import os
 import sys

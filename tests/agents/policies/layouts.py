@@ -1,7 +1,5 @@
 """Layouts of images and of entities, and observations of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

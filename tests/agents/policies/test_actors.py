@@ -1,7 +1,5 @@
 """Several actors as one: who plays an episode follows from its seed alone."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

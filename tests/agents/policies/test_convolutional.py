@@ -1,7 +1,5 @@
 """A convolutional network: its views agree, and images come as bytes, in either order."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

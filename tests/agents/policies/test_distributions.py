@@ -1,7 +1,5 @@
 """Distributions over actions: acting, log-probabilities, entropies, masks and divergences."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Networks on entities, and on entities with edges: only edges and order-free facts count."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Networks with a memory: the views agree, gradients are right, and states follow the episodes."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

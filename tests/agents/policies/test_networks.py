@@ -1,7 +1,5 @@
 """Each kind of network: its views agree, it learns and is kept."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

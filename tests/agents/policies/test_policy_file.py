@@ -1,7 +1,5 @@
 """A policy as a file of plain arrays, and damage on disk: none goes unnoticed."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """The torch module of an exported policy: it computes what the policy does, in the action space."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small agents of PPO, what they learn from, and what an update does to them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any

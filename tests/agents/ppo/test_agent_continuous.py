@@ -1,7 +1,5 @@
 """PPO with continuous actions, and with normalised observations and rewards."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """PPO from trajectories of older policies: V-trace, the decoupled clip, and what is too old."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

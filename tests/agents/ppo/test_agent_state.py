@@ -1,7 +1,5 @@
 """An agent of PPO that is saved, restored, or begins with another's weights."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

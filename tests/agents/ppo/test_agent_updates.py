@@ -1,7 +1,5 @@
 """Updates of PPO: their steps, losses and gradients, when they stop, and what comes of them."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

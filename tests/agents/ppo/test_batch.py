@@ -1,7 +1,5 @@
 """What a batch holds: advantages, by hand and by the equations of papers, and its minibatches."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

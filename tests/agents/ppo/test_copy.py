@@ -1,7 +1,5 @@
 """An agent copies a teacher's episodes before its first update, and stays close to the copy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """PPO with networks that remember: sequences, and a task that needs a memory."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

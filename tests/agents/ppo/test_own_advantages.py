@@ -1,7 +1,5 @@
 """Estimators of advantages of the user's own: what they see, and that PPO learns from them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Actors and critics that share layers, and critics that see more than the actor."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Against torch's autograd and torch's Adam."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Both collectors on workers of a pool, by default of this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

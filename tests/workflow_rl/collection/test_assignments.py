@@ -1,7 +1,5 @@
 """What is handed out to workers, in which portions, and again if a worker is lost."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

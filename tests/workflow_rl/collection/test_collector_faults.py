@@ -1,7 +1,5 @@
 """No fault of workers or environments changes what collectors return, nor is any passed over."""
 
-from __future__ import annotations
-
 import os
 import signal
 from asyncio import CancelledError

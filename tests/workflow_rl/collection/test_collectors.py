@@ -1,7 +1,5 @@
 """Both collectors return what plain episodes are. Idle workers begin with what follows."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Unrolls: the pieces of the episodes that an env plays anyway, wherever and however often."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Starting and ending workers: memory, orphans, deadlines, idempotent closing."""
 
-from __future__ import annotations
-
 import multiprocessing
 import multiprocessing.forkserver
 import os

@@ -1,7 +1,5 @@
 """The loop that plays episodes, and the batches of envs it plays them in."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

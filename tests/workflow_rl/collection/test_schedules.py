@@ -1,7 +1,5 @@
 """Schedules, on workers that play nothing: what is collected, with which weights, and the end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

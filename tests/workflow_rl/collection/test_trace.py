@@ -1,7 +1,5 @@
 """Traces: what is in the file, and that recording changes nothing else."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """A user's environment is first made and played in a worker. The main process has plain facts."""
 
-from __future__ import annotations
-
 import enum
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """What a worker says of an exception that ends it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

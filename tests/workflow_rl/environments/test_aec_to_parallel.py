@@ -1,7 +1,5 @@
 """Environments whose agents act in turn: whom a reward is for, who acts, and who has gone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

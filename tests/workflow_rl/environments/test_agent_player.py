@@ -1,7 +1,5 @@
 """A trained agent that plays refuses observations of another shape, alone and side by side."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Simulators of one's own, which step many environments or teams: what they may answer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

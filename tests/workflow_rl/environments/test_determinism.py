@@ -1,7 +1,5 @@
 """Whether a seed determines an episode, also if envs draw from the random state of the process."""
 
-from __future__ import annotations
-
 import random
 from functools import partial
 from typing import Any

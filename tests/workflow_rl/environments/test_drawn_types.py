@@ -1,7 +1,5 @@
 """What an environment says in another type or shape is what it says plainly, or is refused."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The seeds of episodes, which published results depend on."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Observations and actions of any Gymnasium space as flat vectors, and back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

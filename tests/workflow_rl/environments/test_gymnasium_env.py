@@ -1,7 +1,5 @@
 """Any Gymnasium environment as what a run needs: spaces, ids, and what is refused."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 from typing import Any

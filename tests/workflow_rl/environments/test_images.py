@@ -1,7 +1,5 @@
 """Which parts of a space are images."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from gymnasium import spaces

@@ -1,7 +1,5 @@
 """Who of a team acts, is busy or is absent, and who declares entities."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a team is paid: its score holds what its agents learn from, and in float64."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """An environment refuses itself where envs are made, if only somebody else's file names it."""
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from collections.abc import Callable

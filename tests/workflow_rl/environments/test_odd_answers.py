@@ -1,7 +1,5 @@
 """Environments and teams that answer otherwise than agreed: each is told in one line, or taken."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable

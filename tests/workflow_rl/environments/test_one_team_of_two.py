@@ -1,7 +1,5 @@
 """One side of a ParallelEnv against frozen agents: whom an episode meets, and what it shows."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from pathlib import Path

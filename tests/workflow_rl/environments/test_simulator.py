@@ -1,7 +1,5 @@
 """Environments that play in an interpreter of their own, or in this one as if it were another."""
 
-from __future__ import annotations
-
 import ast
 import glob
 import os

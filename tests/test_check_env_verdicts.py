@@ -1,5 +1,3 @@
-"""What check-env says of environments of 30 kinds is what a training finds."""
-
 import importlib.util
 import sys
 from pathlib import Path

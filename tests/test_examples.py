@@ -1,5 +1,3 @@
-"""The examples: short, of the versions that are named, and they run."""
-
 import ast
 import itertools
 import re

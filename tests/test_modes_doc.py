@@ -1,5 +1,3 @@
-"""What docs/explanations/modes.md says of the presets is what they are."""
-
 import re
 from pathlib import Path
 from typing import Any

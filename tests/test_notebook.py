@@ -1,5 +1,3 @@
-"""The notebook in examples/ runs from top to bottom, and shows what it says."""
-
 import os
 import re
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The package in one file: it ends with the weights of both trainers."""
-
 import re
 import subprocess
 import sys

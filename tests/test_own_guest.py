@@ -1,5 +1,3 @@
-"""A stranger's guest, installed beside the package, of which no file of ours knows."""
-
 import json
 import shutil
 import subprocess

@@ -1,5 +1,3 @@
-"""What the reference says of files and of the environment is right."""
-
 import csv
 import fnmatch
 import re

@@ -1,5 +1,3 @@
-"""What scripts/setup.sh leaves, and what a Python without the packages says."""
-
 import sys
 import tomllib
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The registry, and an algorithm of somebody else's that is plugged into it."""
-
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from typing import Any

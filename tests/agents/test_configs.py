@@ -1,5 +1,3 @@
-"""The settings of algorithms: which values are refused, by name."""
-
 import math
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""A team's rows, policies and trajectories."""
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,5 +1,3 @@
-"""The replay as a user sees it: in a browser, by slider, keys and clicks."""
-
 import json
 import re
 from collections.abc import Iterator

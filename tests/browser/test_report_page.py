@@ -1,5 +1,3 @@
-"""The report as a user sees it: drawn, legible, and all of it in one file."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""Nodes and main processes are lost, nodes join: nothing is lost or counted twice."""
-
 import functools
 import os
 import shutil

@@ -1,5 +1,3 @@
-"""Runs that are killed, stopped, and cannot write: resumed, they end as if nothing had happened."""
-
 import os
 import random
 import signal

@@ -1,5 +1,3 @@
-"""Workers that are killed, stop and raise while a run trains: nothing is lost or counted twice."""
-
 import functools
 from pathlib import Path
 

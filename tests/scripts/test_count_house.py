@@ -1,5 +1,3 @@
-"""What `count_house.py` counts, and its limits."""
-
 import ast
 
 import pytest

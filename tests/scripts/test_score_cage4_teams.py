@@ -1,5 +1,3 @@
-"""Scores of teams on the same episodes: as the evaluation counts them, and split as told."""
-
 from pathlib import Path
 
 import numpy as np

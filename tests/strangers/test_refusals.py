@@ -1,5 +1,3 @@
-"""What commands refuse of a stranger's files, and that they write nowhere else."""
-
 import json
 import logging
 import os

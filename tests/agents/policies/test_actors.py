@@ -1,5 +1,3 @@
-"""Several actors as one: who plays an episode follows from its seed alone."""
-
 from collections import Counter
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""A convolutional network: its views agree, and images come as bytes, in either order."""
-
 from typing import Any
 
 import numpy as np

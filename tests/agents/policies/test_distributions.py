@@ -1,5 +1,3 @@
-"""Distributions over actions: acting, log-probabilities, entropies, masks and divergences."""
-
 import json
 import math
 from typing import Any

@@ -1,5 +1,3 @@
-"""Networks on entities, and on entities with edges: only edges and order-free facts count."""
-
 from typing import Any, NamedTuple
 
 import numpy as np

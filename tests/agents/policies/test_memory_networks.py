@@ -1,5 +1,3 @@
-"""Networks with a memory: the views agree, gradients are right, and states follow the episodes."""
-
 import pickle
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Each kind of network: its views agree, it learns and is kept."""
-
 import pickle
 from typing import Any
 

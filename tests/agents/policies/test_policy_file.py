@@ -1,5 +1,3 @@
-"""A policy as a file of plain arrays, and damage on disk: none goes unnoticed."""
-
 import io
 import json
 import os

@@ -1,5 +1,3 @@
-"""The torch module of an exported policy: it computes what the policy does, in the action space."""
-
 from typing import Any
 
 import numpy as np

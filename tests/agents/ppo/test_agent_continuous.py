@@ -1,5 +1,3 @@
-"""PPO with continuous actions, and with normalised observations and rewards."""
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""PPO from trajectories of older policies: V-trace, the decoupled clip, and what is too old."""
-
 import math
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""An agent of PPO that is saved, restored, or begins with another's weights."""
-
 import pytest
 import torch
 

@@ -1,5 +1,3 @@
-"""Updates of PPO: their steps, losses and gradients, when they stop, and what comes of them."""
-
 import copy
 import math
 import pickle

@@ -1,5 +1,3 @@
-"""What a batch holds: advantages, by hand and by the equations of papers, and its minibatches."""
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""An agent copies a teacher's episodes before its first update, and stays close to the copy."""
-
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""PPO with networks that remember: sequences, and a task that needs a memory."""
-
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Estimators of advantages of the user's own: what they see, and that PPO learns from them."""
-
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Actors and critics that share layers, and critics that see more than the actor."""
-
 from typing import Any
 
 import numpy as np

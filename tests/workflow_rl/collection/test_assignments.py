@@ -1,5 +1,3 @@
-"""What is handed out to workers, in which portions, and again if a worker is lost."""
-
 import itertools
 import math
 

@@ -1,5 +1,3 @@
-"""No fault of workers or environments changes what collectors return, nor is any passed over."""
-
 import os
 import signal
 from asyncio import CancelledError

@@ -1,5 +1,3 @@
-"""Both collectors return what plain episodes are. Idle workers begin with what follows."""
-
 import os
 import signal
 import threading

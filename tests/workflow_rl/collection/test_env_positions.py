@@ -1,5 +1,3 @@
-"""Unrolls: the pieces of the episodes that an env plays anyway, wherever and however often."""
-
 from collections.abc import Sequence
 from functools import partial
 

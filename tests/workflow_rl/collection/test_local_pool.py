@@ -1,5 +1,3 @@
-"""Starting and ending workers: memory, orphans, deadlines, idempotent closing."""
-
 import multiprocessing
 import multiprocessing.forkserver
 import os

@@ -1,5 +1,3 @@
-"""The loop that plays episodes, and the batches of envs it plays them in."""
-
 import itertools
 from typing import Any
 

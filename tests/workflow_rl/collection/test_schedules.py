@@ -1,5 +1,3 @@
-"""Schedules, on workers that play nothing: what is collected, with which weights, and the end."""
-
 import os
 import signal
 import threading

@@ -1,5 +1,3 @@
-"""Traces: what is in the file, and that recording changes nothing else."""
-
 import json
 import os
 import signal

@@ -1,5 +1,3 @@
-"""A user's environment is first made and played in a worker. The main process has plain facts."""
-
 import enum
 import multiprocessing
 import os

@@ -1,5 +1,3 @@
-"""What a worker says of an exception that ends it."""
-
 import json
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Environments whose agents act in turn: whom a reward is for, who acts, and who has gone."""
-
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""A trained agent that plays refuses observations of another shape, alone and side by side."""
-
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Simulators of one's own, which step many environments or teams: what they may answer."""
-
 from typing import Any
 
 import numpy as np

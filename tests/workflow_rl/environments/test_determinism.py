@@ -1,5 +1,3 @@
-"""Whether a seed determines an episode, also if envs draw from the random state of the process."""
-
 import random
 from functools import partial
 from typing import Any

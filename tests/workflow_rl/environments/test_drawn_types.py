@@ -1,5 +1,3 @@
-"""What an environment says in another type or shape is what it says plainly, or is refused."""
-
 import os
 import sys
 from collections.abc import Iterator, Mapping

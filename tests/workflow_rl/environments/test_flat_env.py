@@ -1,5 +1,3 @@
-"""Observations and actions of any Gymnasium space as flat vectors, and back."""
-
 from typing import Any
 
 import numpy as np

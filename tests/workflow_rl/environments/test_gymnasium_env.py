@@ -1,5 +1,3 @@
-"""Any Gymnasium environment as what a run needs: spaces, ids, and what is refused."""
-
 import pickle
 import sys
 from typing import Any

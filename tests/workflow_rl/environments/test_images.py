@@ -1,5 +1,3 @@
-"""Which parts of a space are images."""
-
 import numpy as np
 import pytest
 from gymnasium import spaces

@@ -1,5 +1,3 @@
-"""Who of a team acts, is busy or is absent, and who declares entities."""
-
 from typing import Any, ClassVar
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""What a team is paid: its score holds what its agents learn from, and in float64."""
-
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""An environment refuses itself where envs are made, if only somebody else's file names it."""
-
 import dataclasses
 import sys
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""Environments and teams that answer otherwise than agreed: each is told in one line, or taken."""
-
 import functools
 import re
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""One side of a ParallelEnv against frozen agents: whom an episode meets, and what it shows."""
-
 import dataclasses
 from collections import Counter
 from pathlib import Path

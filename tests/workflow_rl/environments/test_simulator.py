@@ -1,5 +1,3 @@
-"""Environments that play in an interpreter of their own, or in this one as if it were another."""
-
 import ast
 import glob
 import os

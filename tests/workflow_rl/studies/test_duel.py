@@ -1,5 +1,3 @@
-"""Duels: the same weights for any workers, modes and kills; whom a generation meets; attackers."""
-
 import dataclasses
 import json
 import shutil

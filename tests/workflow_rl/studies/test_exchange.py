@@ -1,5 +1,3 @@
-"""Who takes over from whom, and what settings become: by hand."""
-
 import math
 from typing import Any
 

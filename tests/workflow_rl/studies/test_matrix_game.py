@@ -1,5 +1,3 @@
-"""Matrix games: equilibria that are known, and those of any table."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""The commands that train several policies: options, resuming, and a run from end to end."""
-
 import json
 import re
 import shutil

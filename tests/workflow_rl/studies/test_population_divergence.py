@@ -1,5 +1,3 @@
-"""A member of a population that diverges is rescued by another, or ends alone."""
-
 import json
 import math
 from typing import Any

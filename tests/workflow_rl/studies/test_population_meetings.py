@@ -1,5 +1,3 @@
-"""What a population's members take over from each other, whatever happens on the way."""
-
 from pathlib import Path
 from typing import Any
 

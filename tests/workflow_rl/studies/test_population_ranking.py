@@ -1,5 +1,3 @@
-"""By what the members of a population are ranked."""
-
 import math
 from collections import deque
 

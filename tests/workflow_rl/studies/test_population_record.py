@@ -1,6 +1,3 @@
-"""What a population's folder says: which runs are in it, and how they ended. What it says is
-checked, and nothing that only it names is called."""
-
 import dataclasses
 import json
 import math

@@ -1,5 +1,3 @@
-"""The search for settings: what it tries, gives up, goes on with and names the best."""
-
 import dataclasses
 import math
 from datetime import timedelta

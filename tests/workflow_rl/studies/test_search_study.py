@@ -1,5 +1,3 @@
-"""The file of a search's trials: one that is not of this package is refused."""
-
 import contextlib
 import sqlite3
 import struct

@@ -4,12 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.kept.cage4_digests import (
-    STORED_TEAMS,
-    EpisodeDigests,
-    episode_digests,
-    pair_of,
-)
+from tests.kept.cage4_digests import STORED_TEAMS, EpisodeDigests, episode_digests, pair_of
 from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
 from workflow_rl.cage.comparison import ComparedEpisode
 from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS

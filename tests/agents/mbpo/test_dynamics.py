@@ -23,9 +23,7 @@ from workflow_rl.agents.mbpo.dynamics import (
     nearest,
 )
 from workflow_rl.agents.policies.distributions import Categorical, Distribution
-from workflow_rl.agents.policies.further_distributions import (
-    SquashedGaussian,
-)
+from workflow_rl.agents.policies.further_distributions import SquashedGaussian
 from workflow_rl.agents.replay import Transitions
 
 SMALL = MBPOConfig(

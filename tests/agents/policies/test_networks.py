@@ -6,14 +6,7 @@ import pytest
 import torch
 
 from tests.agents.examples import acted_on, ppo_agent, same_networks
-from tests.agents.policies.layouts import (
-    ATARI,
-    GRID,
-    TWO,
-    bytes_of,
-    entities_seen,
-    entity_layout,
-)
+from tests.agents.policies.layouts import ATARI, GRID, TWO, bytes_of, entities_seen, entity_layout
 from workflow_rl.agents.algorithm import find
 from workflow_rl.agents.policies.convolutional import Image, ImageLayout
 from workflow_rl.agents.policies.distributions import Categorical

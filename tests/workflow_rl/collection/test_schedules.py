@@ -22,13 +22,7 @@ from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.collection.free_running import FreeRunning
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.rollout import Following, Rollout
-from workflow_rl.collection.schedule import (
-    BegunBatch,
-    CollectorThread,
-    ExactLag,
-    PlayBatch,
-    Share,
-)
+from workflow_rl.collection.schedule import BegunBatch, CollectorThread, ExactLag, PlayBatch, Share
 from workflow_rl.collection.trace import COLLECTOR, Activity, Trace
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.reporting.timeline import read_trace

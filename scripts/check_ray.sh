@@ -13,5 +13,5 @@ export PATH="$PWD/.venv-ray/bin:$PATH"  # The page's steps call ray and python.
 exec .venv-ray/bin/python -m pytest -m "slow or not slow" --timeout 900 -v \
   tests/workflow_rl/cluster/test_cluster.py tests/workflow_rl/cluster/test_ray_pool.py \
   tests/workflow_rl/cluster/test_ray_nodes.py tests/faults/test_cluster_faults.py \
-  tests/test_clusters.py tests/test_two_nodes.py \
+  tests/test_two_nodes.py \
   'tests/test_pages.py::test_what_is_to_be_typed_works[docs/how-to/cluster.md]' "$@"

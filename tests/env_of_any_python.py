@@ -134,8 +134,6 @@ class OldWalk(Walk):
 
 
 class WithoutOptions(Walk):
-    """Cannot be told how far a run is."""
-
     def reset(self, *, seed: Any = None) -> Any:  # type: ignore[override]
         return super().reset(seed)
 
@@ -178,8 +176,6 @@ class Bare:
 
 
 class Forking(Walk):
-    """Leaves a process behind when it exits."""
-
     def step(self, action: Any) -> Any:
         os.system("sleep 60 &")
         if os.fork() == 0:

@@ -2,8 +2,6 @@ import ast
 import itertools
 import re
 import shutil
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -106,12 +104,3 @@ def test_it_runs_with_the_installed_package(path, installed, tmp_path):
     elif path.stem == "lookahead":
         alone, ahead = map(float, re.findall(r": (-\d+\.\d) over 2 episodes", said))
         assert ahead > alone / 2
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", CLIENTS)
-def test_it_runs_in_an_environment_of_its_own(name):
-    script = ROOT / "scripts" / "check_clients.py"
-    command = [sys.executable, str(script), "--client", name, "--steps", "2000"]
-    subprocess.run(command, check=True)

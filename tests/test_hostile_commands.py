@@ -21,9 +21,7 @@ ENV = "hostile_game:Env"
 NUMBER = re.compile(r"-?\d+\.\d+")
 TINY = {"n_envs": 2, "n_workers": 1, "total_steps": 40, "steps_per_update": 20, "device": "cpu"}
 TRAIN = [
-    "--hidden-sizes",
-    "4",
-    "--quiet",
+    *("--hidden-sizes", "4", "--quiet"),
     *(f"--{n.replace('_', '-')}={v}" for n, v in TINY.items()),
 ]
 EVALUATE = ["evaluate", "run", "--episodes", "4", "--n-workers", "1", "--quiet"]

@@ -10,7 +10,6 @@ import re
 import shlex
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import click
@@ -162,12 +161,3 @@ def test_every_page_is_in_the_menu():
 def test_pages_name_no_machine():
     for page in PAGES:
         assert not re.search(r"/(?:root|home|tmp|work)/", page.read_text()), name_of(page)
-
-
-def test_what_the_site_needs_is_pinned():
-    lines = (ROOT / "requirements-docs.txt").read_text().splitlines()
-    named = [line for line in lines if not line.startswith(("#", "-r"))]
-    assert named
-    assert all("==" in line for line in named)
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert not any("mkdocs" in line for line in project["dependencies"])

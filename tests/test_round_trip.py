@@ -1,4 +1,5 @@
-"""Whatever trains can be evaluated, resumed, exported and loaded, or is refused before training."""
+"""Whatever trains can be evaluated, resumed, exported and loaded, or is refused before training, as
+`check-env` has said."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cli import said_by
+from tests.cli import call, said_by
 from tests.drawn_envs import drawn
 from workflow_rl import TrainConfig, evaluate, learning_curves, load_agent, train
 from workflow_rl.errors import ConfigError
@@ -20,7 +21,6 @@ OF_DRAWN = {"trust": True, "n_workers": 1}
 
 
 def config_of(number: int, episodes: int = 4) -> TrainConfig:
-    """Of two updates."""
     return TrainConfig(
         ("sync", "async")[number // 2 % 2],
         env=ENV,
@@ -35,9 +35,9 @@ def config_of(number: int, episodes: int = 4) -> TrainConfig:
 
 
 def require_round_trip(number: int, path: Path) -> bool:
-    """Return whether the environment of this number trained."""
     run = path / "run"
     problem = ""
+    checked = call("check-env", ENV, f"--env-arg number={number} --steps 50 --seconds 1")
     try:
         train(config_of(number), run, trust=True)
     except ConfigError as error:
@@ -47,7 +47,9 @@ def require_round_trip(number: int, path: Path) -> bool:
         assert len(problem) < 1000
         assert not (run / "metrics.csv").exists()
         assert not (run / "checkpoint.safetensors").exists()
+        assert checked.exit_code != 0
         return False
+    assert checked.exit_code == 0, checked.output
     assert [row["update"] for row in read_metrics(run)] == [1, 2]
     played = evaluate(run, episodes=3, **OF_DRAWN)
     train(config_of(number, 6), run, resume=True, trust=True)

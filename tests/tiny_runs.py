@@ -109,7 +109,6 @@ def run(
 
 
 def stop_before(number: int) -> Before:
-    """Has the run stop before its collection of this number."""
 
     def stop(pool: LocalPool, policy: Any, count: int) -> None:
         if count == number:
@@ -178,7 +177,6 @@ def recorded_updates(before_update: Callable[[], None] = lambda: None) -> Iterat
 
 
 def lags(updates: list[Learned]) -> list[set[int]]:
-    """The lags of the samples of each update."""
     return [{version - t.policy_version for t in learned} for version, learned in updates]
 
 

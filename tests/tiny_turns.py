@@ -68,8 +68,6 @@ class Told(AECEnv):
 
 
 class WrongTurn(Told):
-    """Gives the third turn to nobody."""
-
     def step(self, action: Any) -> None:
         super().step(action)
         if self.turn == 2:

@@ -39,15 +39,11 @@ class OnceConfig(PPOConfig):
 
 
 class Once(PPO):
-    """PPO with a default of its own."""
-
     name = "once"
     settings = OnceConfig
 
 
 class Careful(Once):
-    """It inherits one default of a class of one's own, and has another."""
-
     class settings(OnceConfig):
         learning_rate: Positive = 1e-5
 
@@ -59,7 +55,6 @@ def _own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def played(policy: NumpyPolicy, number: int) -> Trajectory:
-    """Ten steps, of which those with action 1 pay 1."""
     policy.reset(number)
     obs = np.eye(2, dtype=np.uint8)[np.arange(11) % 2]
     acted = [policy.act(one) for one in obs[:-1]]

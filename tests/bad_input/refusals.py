@@ -1,10 +1,13 @@
 """What commands are to refuse in one line, and values that are wrong."""
 
 import hashlib
+import json
+import os
 import resource
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 from click.testing import CliRunner
 from hypothesis import HealthCheck, Phase, settings
@@ -87,3 +90,15 @@ def assert_refused(arguments: list[str], *named: str) -> None:
 
 
 DEEP = "[" * 100_000
+
+
+def damage(draw: Any, path: Path, kind: str) -> None:
+    """Put something else in a file's place: bytes, other JSON, too deep a list, or 17 GB."""
+    if kind == "bytes":
+        path.write_bytes(draw(st.binary()))
+    elif kind == "json":
+        path.write_text(json.dumps(draw(junk)))
+    elif kind == "deep":
+        path.write_text(DEEP)
+    elif kind == "vast":
+        os.truncate(path, 2**34)

@@ -1,6 +1,5 @@
 """Whatever a checkpoint or a policy file holds: one clear line, and nothing called or filled."""
 
-import copy
 import functools
 import io
 import json
@@ -18,8 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bad_input.refusals import DEEP, TINY, assert_refused, cases, junk, restored
-from tests.cli import said_by
-from workflow_rl.agents.policies.policy_file import load_policy
 from workflow_rl.runs.checkpoint_file import read_values, write_values
 
 
@@ -209,12 +206,3 @@ def test_policy_files(data, run, finished):
     evaluate = ["evaluate", "agent.npz", "--quiet"]
     export = ["export", "agent.npz", "--format", "npz", "--output", "out.npz"]
     assert_refused(data.draw(st.sampled_from([evaluate, export])), "agent.npz")
-
-
-def test_what_is_whole_is_still_read(run, finished):
-    policy, about = load_policy(finished / "agent.npz")
-    assert about["env"] == "workflow_rl/CAGE2-v0"
-    content = read_values(run / "checkpoint.safetensors")
-    assert copy.deepcopy(content["config"])["total_episodes"] == 8
-    said_by("export run/checkpoint.safetensors --format npz --output out.npz")
-    assert len(load_policy(Path("out.npz"))[0].weights) == len(policy.weights)

@@ -1,14 +1,13 @@
 """Whatever a run's records hold: one clear line, and nothing called or changed."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bad_input.refusals import DEEP, assert_refused, cases, junk, restored
+from tests.bad_input.refusals import assert_refused, cases, damage, junk, restored
 
 
 @cases(20)
@@ -17,24 +16,17 @@ def test_configs(data, run, finished):
     path = restored(finished, run) / "config.json"
     config = json.loads(path.read_text())
     kind = data.draw(st.sampled_from(["bytes", "json", "field", "less", "deep", "cut", "vast"]))
-    if kind == "bytes":
-        path.write_bytes(data.draw(st.binary()))
-    elif kind == "json":
-        path.write_text(json.dumps(data.draw(junk)))
-    elif kind in ("field", "less"):
+    if kind in ("field", "less"):
         values = data.draw(st.sampled_from([config, config["settings"]]))
         name = data.draw(st.sampled_from(sorted(values)))
         values[name] = data.draw(junk)
         if kind == "less":
             del values[name]
         path.write_text(json.dumps(config))
-    elif kind == "deep":
-        path.write_text(DEEP)
     elif kind == "cut":
         text = path.read_text()
         path.write_text(text[: data.draw(st.integers(0, len(text) - 2))])
-    else:
-        os.truncate(path, 2**34)
+    damage(data.draw, path, kind)
     assert_refused(["train-champion", "--run-dir", "run"], "config.json", "--run-dir")
 
 
@@ -44,11 +36,7 @@ def test_records(data, run, finished):
     path = restored(finished, run) / "machine.json"
     record = json.loads(path.read_text())
     kind = data.draw(st.sampled_from(["bytes", "json", "field", "long", "short", "deep", "vast"]))
-    if kind == "bytes":
-        path.write_bytes(data.draw(st.binary()))
-    elif kind == "json":
-        path.write_text(json.dumps(data.draw(junk)))
-    elif kind == "field":
+    if kind == "field":
         record[data.draw(st.sampled_from(sorted(record)))] = data.draw(junk)
         path.write_text(json.dumps(record))
     elif kind in ("long", "short"):
@@ -57,10 +45,7 @@ def test_records(data, run, finished):
             record["weights"] = record["weights"][:4]
             record["config"]["total_episodes"] = 4
         path.write_text(json.dumps(record))
-    elif kind == "deep":
-        path.write_text(DEEP)
-    else:
-        os.truncate(path, 2**34)
+    damage(data.draw, path, kind)
     assert_refused(["verify", "run"], "run cannot be verified")
 
 
@@ -74,9 +59,7 @@ def test_metrics(data, run, finished):
     heading, first, *_ = path.read_text().splitlines()
     columns, cells = heading.split(","), first.split(",")
     kind = data.draw(st.sampled_from(["bytes", "column", "cell", "more", "wide", "vast"]))
-    if kind == "bytes":
-        path.write_bytes(data.draw(st.binary()))
-    elif kind == "column":
+    if kind == "column":
         path.write_text(heading.replace(data.draw(st.sampled_from(METRICS)), "other") + "\n")
     elif kind == "cell":
         at = columns.index(data.draw(st.sampled_from(METRICS)))
@@ -86,8 +69,7 @@ def test_metrics(data, run, finished):
         path.write_text(f"{heading}\n{first},1\n")
     elif kind == "wide":
         path.write_text(f"{heading}\n{'9' * 200_000}\n")
-    else:
-        os.truncate(path, 2**40)
+    damage(data.draw, path, kind)
     arguments = data.draw(
         st.sampled_from([["plot", "run"], ["train-async", "--resume", "run", "--quiet"]])
     )
@@ -111,13 +93,7 @@ def test_traces(data, run):
         del trace["traceEvents"][0]
     elif kind == "nothing":
         del trace["traceEvents"][1]
-    content = json.dumps(trace).encode()
-    if kind == "bytes":
-        content = data.draw(st.binary())
-    elif kind == "json":
-        content = json.dumps(data.draw(junk)).encode()
-    elif kind == "deep":
-        content = DEEP.encode()
-    Path("trace.json").write_bytes(content)
+    Path("trace.json").write_text(json.dumps(trace))
+    damage(data.draw, Path("trace.json"), kind)
     output = "picture.png"
     assert_refused(["plot", "--timeline", "trace.json", "--output", output], "trace.json")

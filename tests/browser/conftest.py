@@ -82,3 +82,21 @@ def serious_findings(tab: Any) -> list[str]:
 
 def is_wider_than_the_screen(tab: Any) -> bool:
     return bool(tab.evaluate("document.documentElement.scrollWidth > innerWidth"))
+
+
+def overlapping_texts(tab: Any, charts: str) -> list[list[str]]:
+    """The pairs of texts that lie on one another in the charts of a selector."""
+    pairs: list[list[str]] = tab.evaluate(
+        """(charts) => {
+          const meet = (a, b) => a.x < b.right && b.x < a.right && a.y < b.bottom && b.y < a.bottom;
+          return [...document.querySelectorAll(charts)].flatMap((chart) => {
+            const texts = [...chart.querySelectorAll("text")].filter((one) => one.textContent);
+            const boxes = texts.map((one) => one.getBoundingClientRect());
+            const pairs = boxes.flatMap((a, i) => boxes.slice(i + 1).map((b, k) => [i, i + 1 + k]));
+            return pairs.filter(([i, k]) => meet(boxes[i], boxes[k]))
+              .map((pair) => pair.map((i) => texts[i].textContent));
+          });
+        }""",
+        charts,
+    )
+    return pairs

@@ -13,6 +13,7 @@ from tests.browser.conftest import (
     SCHEMES,
     Opened,
     is_wider_than_the_screen,
+    overlapping_texts,
     serious_findings,
 )
 from tests.cli import said_by
@@ -310,14 +311,7 @@ def test_accessible_and_never_wider_than_the_screen(pages, open_page, name, size
 def test_no_text_lies_on_another(pages, open_page, name):
     """Of the chart, whose labels are placed by hand."""
     for size in (DESKTOP, PHONE):
-        tab = open_page(pages[name], size).tab
-        overlapping = tab.evaluate("""() => {
-          const texts = [...document.querySelectorAll("#chart text")];
-          const boxes = texts.map((one) => one.getBoundingClientRect());
-          const meet = (a, b) => a.x < b.right && b.x < a.right && a.y < b.bottom && b.y < a.bottom;
-          return boxes.flatMap((a, i) => boxes.slice(i + 1).filter((b) => meet(a, b))).length;
-        }""")
-        assert overlapping == 0
+        assert overlapping_texts(open_page(pages[name], size).tab, "#chart") == []
 
 
 def test_cage4_shows_every_side_as_the_file_has_it(pages, open_page):

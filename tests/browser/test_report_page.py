@@ -7,6 +7,7 @@ from tests.browser.conftest import (
     PHONE,
     SCHEMES,
     is_wider_than_the_screen,
+    overlapping_texts,
     serious_findings,
 )
 from tests.cli import said_by
@@ -69,15 +70,4 @@ def test_charts_follow_the_scheme(page, open_page):
 
 def test_no_text_of_a_chart_lies_on_another(page, open_page):
     for size in (DESKTOP, PHONE):
-        tab = open_page(page, size).tab
-        overlapping = tab.evaluate("""() => {
-          const meet = (a, b) => a.x < b.right && b.x < a.right && a.y < b.bottom && b.y < a.bottom;
-          return [...document.querySelectorAll(".chart")].flatMap((chart) => {
-            const texts = [...chart.querySelectorAll("text")].filter((one) => one.textContent);
-            const boxes = texts.map((one) => one.getBoundingClientRect());
-            const pairs = boxes.flatMap((a, i) => boxes.slice(i + 1).map((b, k) => [i, i + 1 + k]));
-            return pairs.filter(([i, k]) => meet(boxes[i], boxes[k]))
-              .map((pair) => pair.map((i) => texts[i].textContent));
-          });
-        }""")
-        assert overlapping == []
+        assert overlapping_texts(open_page(page, size).tab, ".chart") == []

@@ -1,9 +1,6 @@
 """Faults of the main process: a run through the command line that is ended somehow, and resumed."""
 
-from __future__ import annotations
-
 import os
-import random
 import resource
 import shutil
 import signal
@@ -21,24 +18,15 @@ from tests.processes import survivors
 from workflow_rl.runs.folder import read_metrics
 
 ROOT = Path(__file__).resolve().parents[2]
-START_SECONDS = 1.0  # From the run's folder to its first update.
 DEADLINE_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
 class Moment:
-    """`delay` seconds after the process has done so many updates; if 0, after the run's folder is
-    there."""
+    """`delay` seconds after the process has done so many updates."""
 
     updates: int
     delay: float
-
-    @classmethod
-    def drawn(cls, draw: random.Random, n_updates: int) -> Moment:
-        """Of a run of so many updates: one in four before the first."""
-        if draw.random() < 0.25:
-            return cls(0, draw.uniform(0, START_SECONDS))
-        return cls(draw.randrange(1, n_updates), draw.uniform(0, 0.1))
 
 
 class Life(NamedTuple):
@@ -59,17 +47,9 @@ class Run:
     arguments: of the command line that begins it. prefix: of every command. record: see `runs`.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        arguments: list[str],
-        prefix: tuple[str, ...] = (),
-        record: Path | None = None,
-    ) -> None:
-        self.path = path
-        self.record = record or path.with_suffix(".learned")
-        self._arguments = arguments
-        self._prefix = prefix
+    def __init__(self, path: Path, arguments: list[str], prefix: tuple[str, ...]) -> None:
+        self.path, self.record = path, path.with_suffix(".learned")
+        self._arguments, self._prefix = arguments, prefix
 
     def live(self, moment: Moment | None = None, strike: Strike | None = None) -> Life:
         """Begin the run, or go on with it, until it ends. Nothing survives it for 5 seconds."""
@@ -102,7 +82,6 @@ class Run:
         return Life(process.returncode, errors_path.read_text(), was_struck)
 
     def _wait_for(self, process: subprocess.Popen[bytes], moment: Moment) -> bool:
-        """Whether the process lived to see it."""
         done_before = len(self._rows())
         deadline = time.monotonic() + DEADLINE_SECONDS
         while not self.path.exists() or len(self._rows()) < done_before + moment.updates:

@@ -64,15 +64,12 @@ def slowed(make_envs: Any, n_envs: int) -> Any:
     return DelayedEnvs(make_envs(n_envs), 0.02)
 
 
-def test_a_killed_node_makes_no_difference(nodes, reference, tmp_path):
-    strike(tmp_path / "run", "lag-1", nodes, times=1)
-    assert same_weights(tmp_path / "run", reference("lag-1", UPDATES))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", SAME_WEIGHTS)
-def test_nodes_killed_three_times_make_no_difference(mode, nodes, reference, tmp_path):
-    strike(tmp_path / "run", mode, nodes, times=3)
+@pytest.mark.parametrize(
+    ("mode", "times"),
+    [("lag-1", 1), *(pytest.param(mode, 3, marks=pytest.mark.slow) for mode in SAME_WEIGHTS)],
+)
+def test_killed_nodes_make_no_difference(mode, times, nodes, reference, tmp_path):
+    strike(tmp_path / "run", mode, nodes, times)
     assert same_weights(tmp_path / "run", reference(SAME_WEIGHTS[mode], UPDATES))
     assert_same_history(tmp_path / "run", reference(SAME_WEIGHTS[mode], UPDATES))
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import matplotlib.pyplot  # noqa: F401  # It makes a folder of its own, which no file has asked for.
 import pytest
-from click.testing import CliRunner
 
+from tests.cli import output_of
 from tests.strangers.folders import OWN_MODULE, RUNS
 from tests.strangers.watch import CANARY, HOSTILE_MODULE, TINY
-from workflow_rl.commands.main import main
 from workflow_rl.commands.tune import RANGES, TUNE_FILE
 from workflow_rl.runs.folder import read_config
 
@@ -22,10 +21,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("made")
     for kind, options in RUNS.items():
         run = root / kind / "run"
-        arguments = ["train-async", *TINY, *options, "--run-dir", str(run)]
-        assert CliRunner().invoke(main, arguments).exit_code == 0
-        exported = ["export", str(run), "--format", "npz", "--output", str(run / "agent.npz")]
-        assert CliRunner().invoke(main, exported).exit_code == 0
+        output_of("train-async", *TINY, *options, "--run-dir", run)
+        output_of("export", run, "--format", "npz", "--output", run / "agent.npz")
         config = read_config(run).to_dict()
         for member in ("policy-0", "policy-1"):
             shutil.copytree(run, root / kind / "population" / member)

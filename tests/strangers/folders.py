@@ -27,6 +27,7 @@ RUNS = {
     ],
 }
 OF_PPO = ["network", "activation", "correction", "minibatches_of", "hidden_sizes"]
+OF_GUESTS = ("red_agent", "max_steps", "simulator", "observation", "actions", "opening")
 RESUME = ["--dry-run", "--quiet"]
 READING = {
     "evaluate run": ["evaluate", "run", "--episodes", "1", "--quiet"],
@@ -214,7 +215,7 @@ def laid_out(made: Path, kind: str, command: str) -> list[str]:
 
 def calling(env: str, args: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
     def edit(config: dict[str, Any]) -> None:
-        for name in ("red_agent", "max_steps", "simulator", "observation", "actions", "opening"):
+        for name in OF_GUESTS:
             config.pop(name, None)
         config.update(env=env, env_args=args)
 

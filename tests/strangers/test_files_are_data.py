@@ -16,8 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bad_input.refusals import cases
+from tests.cli import output_of, refused
 from tests.strangers.folders import (
     FILLED,
+    OF_GUESTS,
     OF_PPO,
     OWN_MODULE,
     READING,
@@ -82,9 +84,6 @@ TEXTS = [
 def _call(draw: Any, config: dict[str, Any]) -> None:
     """The environment."""
     env, args = draw(st.sampled_from(CALLS))
-    guest = ("red_agent", "max_steps", "simulator", "observation", "actions", "opening")
-    for name in guest:
-        config.pop(name, None)
     config |= {"env": env, "env_args": args}
     if env == "workflow_rl/CAGE2-v0":
         config |= args
@@ -155,9 +154,8 @@ def edits(draw: Any) -> Callable[[dict[str, Any]], None]:
     def edit(config: dict[str, Any]) -> None:
         changes = copy.deepcopy(after)
         if "env" in changes:
-            for name in ("red_agent", "max_steps", "simulator", "observation", "actions"):
+            for name in OF_GUESTS:
                 config.pop(name, None)
-            config.pop("opening", None)
         config["settings"].update(changes.pop("settings"))
         config.update(changes)
 
@@ -231,11 +229,7 @@ def test_a_command_that_would_call_something_asks_for_trust(
     arguments = laid_out(made, kind, command)
     poison(folder, calling(f"{CANARY}:make", {}))
     with watched():
-        result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 2, result.output
-    assert f"{CANARY}:make" in result.output
-    assert "--trust" in result.output
-    assert len(result.output.strip().splitlines()[-1].split("Error: ")) == 2
+        refused(CliRunner().invoke(main, arguments), f"{CANARY}:make", "--trust")
 
 
 @pytest.mark.parametrize(
@@ -249,8 +243,7 @@ def test_showing_and_exporting_takes_no_environment(
     arguments = laid_out(made, kind, command)
     poison(folder, calling("no_such_module_anywhere:make", {}))
     with watched():
-        result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0, (result.output, result.exception)
+        output_of(*arguments)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import gymnasium
 import pytest
 from click.testing import CliRunner
 
+from tests.cli import output_of
 from tests.strangers.folders import calling, laid_out, plant, poison
 from workflow_rl import TrainConfig, train
 from workflow_rl.commands.main import main
@@ -22,16 +23,13 @@ from workflow_rl.terminal import PrintableFormatter
 def test_an_address_in_a_file_is_not_joined(made: Path, folder: Path) -> None:
     resume = laid_out(made, "ppo", "train-async")
     poison(folder, lambda config: config.update(cluster="127.0.0.1:9"))
-    result = CliRunner().invoke(main, resume)
-    assert result.exit_code == 2
-    assert "--cluster 127.0.0.1:9" in result.output
+    assert "--cluster 127.0.0.1:9" in output_of(*resume, code=2)
     with pytest.raises(ConfigError, match="only the file names the cluster"):
         train(read_config(Path("run")), "again", env=lambda: gymnasium.make("CartPole-v1"))
     # Nor by who names only the environment.
     for more in (["--env", "CartPole-v1"], ["--trust"]):
-        result = CliRunner().invoke(main, [*resume, *more])
-        assert "only the file names the cluster" in result.output
-    assert CliRunner().invoke(main, [*resume, "--cluster", "none"]).exit_code == 0
+        assert "only the file names the cluster" in output_of(*resume, *more, code=2)
+    output_of(*resume, "--cluster", "none")
 
 
 def test_an_address_that_the_user_gives_in_python_is_joined(folder: Path) -> None:
@@ -59,9 +57,7 @@ def test_folders_that_are_links_are_not_written_into(case: str, made: Path, fold
     (own / "real-000000900-000000999.npy").write_text("the user's")
     before = {path: path.read_bytes() for path in own.rglob("*") if path.is_file()}
     Path(link).symlink_to(own)
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 2, result.output
-    assert f"{link} is a link" in result.output
+    assert f"{link} is a link" in output_of(*arguments, code=2)
     assert {path: path.read_bytes() for path in own.rglob("*") if path.is_file()} == before
 
 
@@ -91,9 +87,7 @@ def test_arguments_within_arguments_are_one_line_of_error(
         deep = [deep]
     arguments = laid_out(made, "ppo", command)
     poison(folder, calling("CartPole-v1", {"deep": deep}))
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 2
-    assert "levels" in result.output
+    assert "levels" in output_of(*arguments, code=2)
 
 
 def test_links_in_a_run_folder_lead_to_no_other_file(made: Path, folder: Path) -> None:
@@ -117,9 +111,7 @@ def test_an_endless_id_of_a_run_is_one_line_of_error(made: Path, folder: Path) -
     """A small archive can hold a file that is said to be of any size."""
     resume = [one for one in laid_out(made, "ppo", "train-async") if one != "--dry-run"]
     os.truncate("run/run_id", 2**42)
-    result = CliRunner().invoke(main, resume)
-    assert result.exit_code == 2, result.exception
-    assert "is of another run" in result.output
+    assert "is of another run" in output_of(*resume, code=2)
 
 
 def test_kinds_of_episodes_in_a_checkpoint_are_printable(made: Path, folder: Path) -> None:
@@ -155,9 +147,7 @@ def test_folders_beside_a_run_that_are_links_are_not_filled(
     Path("own").mkdir()
     Path("own", "workflow.html").write_text("the user's")
     Path(link).symlink_to("own")
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 2, result.output
-    assert f"{link} is a link" in result.output
+    assert f"{link} is a link" in output_of(*arguments, code=2)
     assert [path.name for path in Path("own").iterdir()] == ["workflow.html"]
 
 

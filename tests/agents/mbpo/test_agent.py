@@ -174,7 +174,6 @@ def test_without_imagined_steps_there_is_no_model() -> None:
 
 
 def gradient_steps_of(one: MBPOAgent, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that grows: the name of each gradient step."""
     order: list[str] = []
     for name in ("critics", "policy", "value"):
         method = getattr(one.learner, f"learn_{name}")
@@ -297,32 +296,28 @@ def test_a_state_that_does_not_fit_is_refused(path: str, value: Any, words: str 
 
 
 @pytest.mark.parametrize(
-    ("name", "values"),
+    ("kind", "name", "values"),
     [
-        ("obs", np.zeros((40, 3), np.float32)),
-        ("action", np.zeros((40, 1), np.int64)),
-        ("reward", np.zeros(39, np.float32)),
-        ("action", np.full(40, 2)),
-        ("action", np.full(40, -1)),
-        ("terminated", np.zeros(40, np.float32)),
-        ("obs", np.zeros((40, 2), np.complex64)),
+        ("real", "obs", np.zeros((40, 3), np.float32)),
+        ("real", "action", np.zeros((40, 1), np.int64)),
+        ("real", "reward", np.zeros(39, np.float32)),
+        ("real", "action", np.full(40, 2)),
+        ("real", "action", np.full(40, -1)),
+        ("real", "terminated", np.zeros(40, np.float32)),
+        ("real", "obs", np.zeros((40, 2), np.complex64)),
+        # Ends of imagined steps are probabilities.
+        ("imagined", "terminated", np.full(40, 1.5, np.float32)),
+        ("imagined", "terminated", np.ones(40, bool)),
     ],
 )
-def test_steps_that_do_not_fit_are_refused(name: str, values: Any) -> None:
-    one = agent()
-    one.update(played(one, 0), 0.0)
-    with pytest.raises(ValueError, match="another environment"):
-        agent().memory()["real"].load(40, [one.replay.steps._replace(**{name: values})])
-
-
-@pytest.mark.parametrize("terminated", [np.full(40, 1.5, np.float32), np.ones(40, bool)])
-def test_ends_of_imagined_steps_are_probabilities(terminated: Any) -> None:
+def test_steps_that_do_not_fit_are_refused(kind: str, name: str, values: Any) -> None:
     one, other = agent(), agent()
     one.update(played(one, 0), 0.0)
     other.load_state_dict(one.state_dict())
     other.memory()["imagined"].load(40, one.imagined)
+    steps = {"real": one.replay.steps, "imagined": one.imagined[0]}[kind]
     with pytest.raises(ValueError, match="another environment"):
-        other.memory()["imagined"].load(40, [one.imagined[0]._replace(terminated=terminated)])
+        other.memory()[kind].load(40, [steps._replace(**{name: values})])
 
 
 def test_it_takes_the_weights_of_an_agent_that_learned_by_ppo() -> None:

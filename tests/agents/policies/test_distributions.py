@@ -47,7 +47,6 @@ def example_of(distribution: Distribution, n: int = 200) -> tuple[np.ndarray, np
 
 
 def prepared_example(distribution: Distribution, n: int = 200) -> tuple[Prepared, np.ndarray]:
-    """Of n rows, and their numbers."""
     return distribution.prepare(*example_of(distribution, n)), np.arange(n)
 
 
@@ -165,7 +164,6 @@ def test_several_parts_are_each_of_them_one_after_another(whole, parts, greedy):
     rows, uniforms = np.arange(200), uniforms_for(whole, 200)
 
     def chosen(one: Distribution, of: slice, drawn: slice) -> tuple[np.ndarray, ...]:
-        """Actions, log-probabilities twice, and entropies."""
         own_std = None if log_std is None else log_std[of]
         prepared = one.prepare(outputs[:, of], own_std)
         action, log_prob = (

@@ -145,7 +145,6 @@ def test_what_a_policy_remembers_is_bounded(monkeypatch):
 
 
 def test_threads_that_share_a_policy_act_as_alone(monkeypatch):
-    """Each in an env of its own, while memory grows and is forgotten."""
     monkeypatch.setattr(numpy_policy, "REMEMBERED_OBSERVATIONS", 50)
     shared, n_threads = random_policy(), 4
     acted: list[list[bytes]] = [[] for _ in range(n_threads)]

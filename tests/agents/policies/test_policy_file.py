@@ -98,7 +98,6 @@ def test_settings_of_a_network_are_a_table(network_args):
 
 
 def unsealed(content: bytes) -> bytes:
-    """The file without its seal, as NumPy writes it."""
     end = content.rindex(b"PK\5\6") + 22
     return content[: end - 2] + bytes(2)
 
@@ -144,7 +143,6 @@ def with_members(change: Callable[[dict[str, bytes]], object]) -> Callable[[Path
 
 
 def with_layers(n_layers: Any) -> Callable[[Path], None]:
-    """Write a policy file of one layer whose settings tell of another number."""
 
     def write(path: Path) -> None:
         save_policy(path, small_policy(), {})

@@ -20,7 +20,6 @@ FINITE, END = st.floats(-1e4, 1e4, width=32), st.sampled_from([-np.inf, np.inf])
 
 @st.composite
 def boxes(draw: st.DrawFn) -> spaces.Space[Any]:
-    """Boxes whose numbers have two bounds, one, none, or equal ones."""
     low, high = [], []
     for _ in range(draw(st.integers(1, 4))):
         least = draw(FINITE)
@@ -65,7 +64,6 @@ def exported(policy: PolicyParameters, obs: np.ndarray) -> np.ndarray:
 
 
 def policy_for(space: spaces.Space[Any]) -> PolicyParameters:
-    """A policy as its file holds it."""
     distribution = from_plain(distribution_over(space).to_plain())
     policy = ActorCritic(3, distribution, (8,), "tanh", seed=1).policy_parameters()
     return policy._replace(weights=(*policy.weights[:-1], policy.weights[-1] * 100))

@@ -1,6 +1,5 @@
 """Small agents of PPO, what they learn from, and what an update does to them."""
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.agents.examples import example_trajectory
+from tests.playing import episodes_of
 from tests.tiny_envs import N_ACTIONS, OBS_DIM
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
@@ -19,7 +19,6 @@ from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.team import TeamLayout
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 
@@ -55,7 +54,6 @@ def team_spaces(state_size: int = 0) -> Spaces:
 
 
 def example_agent(config: PPOConfig = CONFIG, seed: int = 0, **changes: Any) -> PPOAgent:
-    """An agent for the observations and actions of `example_trajectory`."""
     config = config.changed(**changes)
     return PPOAgent(config, Spaces(6, Categorical(4)), seed)
 
@@ -70,8 +68,7 @@ def collect(
     actor = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
     envs = SerialEnvs(make_env, min(len(numbers), 32))
     specs = [episode_spec(0, number, ("SleepAgent",)) for number in numbers]
-    played = itertools.chain.from_iterable(play_episodes(envs, actor, specs))
-    return sorted(played, key=lambda trajectory: trajectory.episode)
+    return episodes_of(envs, actor, specs)
 
 
 def weights(agent: PPOAgent) -> list[bytes]:
@@ -88,7 +85,6 @@ def gradients_of(agent: PPOAgent) -> dict[str, Tensor]:
 
 
 def gradients_of_steps(agent: PPOAgent, trajectories: list[Trajectory]) -> list[dict[str, Tensor]]:
-    """The gradients that the optimizer is given, by parameter name, for each step of one update."""
     steps: list[dict[str, Tensor]] = []
     step = agent.optimizer.step
 

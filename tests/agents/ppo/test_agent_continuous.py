@@ -43,7 +43,6 @@ def example_agent(
 
 
 def collect_targets(agent: PPOAgent, numbers: Sequence[int]) -> list[Trajectory]:
-    """Episodes of a TargetEnv whose observations lie around 50."""
     return collect(agent, lambda: FlatEnv(TargetEnv(offset=50.0, scale=7.0)), numbers)
 
 
@@ -55,7 +54,6 @@ def trained_agent(updates: int = 2, **changes: Any) -> PPOAgent:
 
 
 def everything(agent: PPOAgent) -> list[Any]:
-    """Weights and statistics, to be compared bit for bit."""
     weights = [p.detach().numpy().tobytes() for p in agent.network.parameters()]
     return [weights, agent.obs_moments.state_dict(), agent.return_scale.state_dict()]
 

@@ -194,7 +194,6 @@ def test_the_weight_falls_linearly_to_nothing():
 )
 def test_the_loss_keeps_the_policy_close_to_the_copy(distribution, settings):
     def moved(coef: float) -> float:
-        """Return how far the likeliest actions have moved from those of the copy."""
         agent = taught_agent(distribution, teacher_coef=coef, **settings)
         before = likeliest(agent)
         told = [agent.update(rollout(agent), 0.0).teacher_loss for _ in range(6)]

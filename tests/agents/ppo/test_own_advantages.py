@@ -52,7 +52,6 @@ def test_what_an_own_estimator_repeats_gives_the_same_weights(correction, other,
 
 
 def acted_in_a_team(seed: int) -> Trajectory:
-    """Five steps of two agents, each of whom is busy or gone for a while."""
     random = np.random.default_rng(seed)
     status = [
         (ACTS, ACTS),

@@ -49,15 +49,7 @@ def only_the_struck_must_hurry(ticket: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("collect", COLLECTORS)
 def test_a_worker_that_fails_changes_nothing(
-    collect,
-    fault,
-    method,
-    policy,
-    specs,
-    expected,
-    tmp_path,
-    caplog,
-    monkeypatch,
+    collect, fault, method, policy, specs, expected, tmp_path, caplog, monkeypatch
 ):
     make_env = partial(
         FaultyEnv, CountingEnv, fault, method, 1 if method == "create" else 3, [tmp_path / "1"]
@@ -127,7 +119,6 @@ def test_an_episode_that_always_raises_or_exits_is_left_out(
 
 @pytest.mark.parametrize("collect", COLLECTORS)
 def test_an_exception_is_shown_once_with_the_users_line(collect, policy, specs, caplog):
-    """However many episodes raise it, and however often."""
     broken = frozenset(spec.env_seed for spec in specs[2:4])
     collect(partial(RaisingEnv, broken), policy, specs)
     assert caplog.text.count("Traceback") == 1

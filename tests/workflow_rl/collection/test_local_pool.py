@@ -43,13 +43,13 @@ def workers_in(pool: LocalPool) -> list[psutil.Process]:
     return [psutil.Process(worker.process.pid) for worker in pool._workers]
 
 
-def test_close_ends_all_workers_and_may_be_called_again():
-    with LocalPool(COUNTING, 3) as pool:
+def test_an_exception_ends_all_workers_and_close_may_be_called_again():
+    with suppress(ZeroDivisionError), LocalPool(COUNTING, 3) as pool:
         workers = workers_in(pool)
         assert len(survivors(workers, 0)) == 3
-        pool.close()
-        assert not survivors(workers, 30)
-        pool.close()
+        raise ZeroDivisionError
+    assert not survivors(workers, 30)
+    pool.close()
 
 
 def test_close_is_bounded_when_workers_are_stopped_or_dead():
@@ -59,13 +59,6 @@ def test_close_is_bounded_when_workers_are_stopped_or_dead():
         workers[1].kill()
         start = time.monotonic()
     assert time.monotonic() - start < 30
-    assert not survivors(workers, 30)
-
-
-def test_an_exception_in_the_with_block_ends_the_workers():
-    with suppress(ZeroDivisionError), LocalPool(COUNTING, 2) as pool:
-        workers = workers_in(pool)
-        raise ZeroDivisionError
     assert not survivors(workers, 30)
 
 

@@ -173,20 +173,6 @@ def test_what_a_worker_does_is_its_busy_seconds(collector, specs, policy, tmp_pa
 
 
 @pytest.mark.usefixtures("last_marks_arrive")
-def test_the_main_process_acts_at_every_barrier(specs, policy, tmp_path):
-    trace = Trace(tmp_path / "trace.json")
-    make_envs = partial(SerialEnvs, CountingEnv)
-    with trace, LocalPool(make_envs, 1, trace=trace) as pool:
-        rollout = SyncCollector(pool, 1).collect(policy, specs)
-    rows = rows_of(tmp_path / "trace.json")
-    steps = sum(trajectory.length for trajectory in rollout.trajectories)
-    stepping = [event for event in rows["worker-0"] if event["name"] == "stepping"]
-    waiting = [event for event in rows["collector"] if event["name"] == "waiting"]
-    assert len(stepping) == steps
-    assert len(waiting) == steps + len(specs)
-
-
-@pytest.mark.usefixtures("last_marks_arrive")
 @pytest.mark.parametrize("fault", ["exception", "killed"])
 def test_a_crash_loses_only_what_was_not_sent(fault, specs, policy, tmp_path):
     make_env = partial(FaultyEnv, CountingEnv, fault, "step", 20, [tmp_path / "ticket"])

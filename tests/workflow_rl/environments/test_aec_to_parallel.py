@@ -22,7 +22,6 @@ GAME = "pettingzoo.classic.tictactoe_v3:env"
 
 
 def joint_of(env: JointEnv, choice: int = 1) -> Trajectory:
-    """Play a whole episode, each choice the same."""
     rows, rewards = [env.reset(seed=0)[0]], []
     ended = False
     while not ended:
@@ -37,7 +36,6 @@ def joint_of(env: JointEnv, choice: int = 1) -> Trajectory:
 
 
 def learned(env: JointEnv, discount: float = 1.0) -> dict[str, Trajectory]:
-    """What each agent learns from a whole episode."""
     policies = {agent: (k,) for k, agent in enumerate(env.layout.agents)}
     return dict(split(joint_of(env), env.layout, policies, discount))
 

@@ -6,12 +6,12 @@ from gymnasium import spaces
 
 from examples.own_simulator import Corridors
 from tests.altered import altered
+from tests.playing import episodes_of
 from tests.tiny_policies import actor_for
 from tests.tiny_runs import same_weights
 from tests.tiny_teams import ShiftEnv, Shifts, StatedShift
 from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl import TrainConfig, evaluate, load_agent, train
-from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments import BatchedEnv, TeamStep
 from workflow_rl.environments.batched_env import BatchedEnvs, OneOfBatch
 from workflow_rl.environments.env_batch import EpisodeError, SerialEnvs
@@ -23,6 +23,7 @@ from workflow_rl.errors import ConfigError, ObservationError
 
 NAME = "examples.own_simulator:Corridors"
 SPEC = EpisodeSpec(7, "", 2**32 - 1, 3)
+SPECS = [episode_spec(1, number) for number in range(6)]
 ENDS = ("terminated", "truncated")
 
 
@@ -57,21 +58,15 @@ SPACES = [
 ]
 
 
-def episodes_of(envs: Any, actor: Any) -> list[Any]:
-    specs = [episode_spec(1, i) for i in range(6)]
-    played = (t for block in play_episodes(envs, actor, specs) for t in block)
-    return sorted(played, key=lambda trajectory: trajectory.episode)
-
-
 def played(environment: GymnasiumEnvironment, n_envs: int) -> list[Any]:
-    return episodes_of(environment.make_envs(n_envs), actor_for(environment.spaces()))
+    return episodes_of(environment.make_envs(n_envs), actor_for(environment.spaces()), SPECS)
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_a_batch_plays_what_single_environments_play(space):
     dials = GymnasiumEnvironment("dial", {"space": space}, Dial)
     alone = SerialEnvs(lambda: FlatEnv(OneOfBatch(Dial(3, space))), 1)
-    expected = episodes_of(alone, actor_for(dials.spaces()))
+    expected = episodes_of(alone, actor_for(dials.spaces()), SPECS)
     for n_envs in (1, 4):
         assert_same_trajectories(played(dials, n_envs), expected)
     assert all(one.obs.dtype == np.float32 and one.truncated for one in expected)
@@ -97,7 +92,7 @@ def test_masks_follow_the_observations():
     environment = GymnasiumEnvironment("dial", {}, MaskedDial)
     assert environment.spaces().masked
     alone = SerialEnvs(lambda: FlatEnv(OneOfBatch(MaskedDial(3)), masks=True), 1)
-    expected = episodes_of(alone, actor_for(environment.spaces()))
+    expected = episodes_of(alone, actor_for(environment.spaces()), SPECS)
     assert_same_trajectories(played(environment, 4), expected)
     for one in expected:
         assert one.obs[:, 2:].tolist() == [[1, 1, 1], [0, 1, 1]] * 2 + [[1, 1, 1]]

@@ -83,8 +83,6 @@ class NoNumbers(gymnasium.Env[Any, Any]):
 
 
 class OnlyEnv(TargetEnv):
-    """A process can hold one."""
-
     is_open = False
 
     def __init__(self) -> None:

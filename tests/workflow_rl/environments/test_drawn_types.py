@@ -38,7 +38,6 @@ def first(obs: Any, mask: Any = None) -> int:
 
 
 def played(kind: str, python: str, args: Mapping[str, Any]) -> list[Any] | str:
-    """Return all that two episodes hold, or the line that refuses them."""
     factory = None if python else getattr(guises, kind)
     environment = GymnasiumEnvironment(f"tests.guises:{kind}", args, factory, python=python)
     found, envs = [], None

@@ -55,7 +55,6 @@ OBSERVATIONS: list[tuple[spaces.Space[Any], Any, list[float], Any]] = [
 
 
 def element(space: spaces.Space[Any], plain: Any) -> Any:
-    """A space's element of plain numbers."""
     if isinstance(space, spaces.Dict):
         return {name: element(part, plain[name]) for name, part in space.items()}
     if isinstance(space, spaces.Tuple):
@@ -255,9 +254,6 @@ PAIR = spaces.Dict({"a": spaces.Box(0, 1, (2,)), "b": spaces.Box(0, 1, (3,))})
 @pytest.mark.parametrize(
     ("space", "shown", "how"),
     [
-        (spaces.Box(0, 100, (1,), np.int64), [300], "holds 300, which is no uint8"),
-        (spaces.Box(-9, 9, (1,), np.int8), np.array([200]), "holds 200, which is no int8"),
-        (spaces.Box(0, 300, (1,), np.int32), np.array([2**40]), f"holds {2**40}, which is no"),
         (spaces.Box(-1, 300, (1,), np.int64), np.array([2**63], np.uint64), f"holds {2**63}, "),
         (spaces.Box(0, 255, (1,), np.uint8), np.array([0.7]), "holds 0.7, which is no uint8"),
         (spaces.Box(0, 255, (1,), np.uint8), np.array([256.0]), "holds 256.0, which is no uint8"),
@@ -269,7 +265,6 @@ PAIR = spaces.Dict({"a": spaces.Box(0, 1, (2,)), "b": spaces.Box(0, 1, (3,))})
             ([0.5], [0.5]),
             "holds 0.5, which is no int8",
         ),
-        (spaces.Discrete(3, start=-1), 2, "holds 2, which is not in Discrete(3, start=-1)"),
         (spaces.Discrete(3), 1.5, "holds 1.5, which is not in Discrete(3)"),
         (spaces.Discrete(3), np.nan, "holds nan, which is not in Discrete(3)"),
         (spaces.Discrete(3), [0, 1], "cannot be used"),

@@ -6,15 +6,13 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.altered import altered
-from tests.tiny_teams import ShiftEnv, Shifts
+from tests.tiny_teams import Shifts
 from workflow_rl.agents.team import split
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import EpisodeError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.environments.one_team_of_two import OneSide
 from workflow_rl.teaching.function_actor import actor_of
 
 AGENTS = ("a", "b", "c")
@@ -63,7 +61,6 @@ def played(make_env: Any) -> tuple[Trajectory, Any]:
 
 
 def learned(joint: Trajectory, layout: Any) -> dict[str, float]:
-    """The sum of what each agent learns from."""
     policies = {agent: (k,) for k, agent in enumerate(layout.agents)}
     parts = split(joint, layout, policies, discount=1.0)
     return {agent: float(of.reward.sum()) for agent, of in parts}
@@ -162,19 +159,3 @@ def test_a_reward_that_rows_cannot_hold_is_refused(size):
         with pytest.raises(EpisodeError) as error:
             envs.step([0], np.zeros((1, 3), np.int64))
         assert "float32 cannot hold" in str(error.value.__cause__)
-
-
-def test_rewards_of_steps_without_a_side_are_added_up_in_float64(monkeypatch):
-    def small(env: Any, answer: Any) -> Any:
-        obs, _, *others = answer
-        return obs, dict.fromkeys(env.possible_agents, np.uint8(200)), *others
-
-    monkeypatch.setattr("tests.tiny_teams.ShiftEnv", altered(ShiftEnv, small))
-    one = OneSide("tests.tiny_teams:ShiftEnv", "late")
-    one.reset(5)
-    total = 0.0
-    while one.agents:
-        answer = one.step({} if one._infos["late"]["busy_steps"] else {"late": 0})
-        total += answer[1]["late"]
-    # `late` is there in the steps 2 to 6, and ends with the last of them.
-    assert total == 5 * 200

@@ -289,8 +289,6 @@ def test_a_mask_of_actions_with_real_numbers_is_refused(tell, action):
 
 
 class MaskedKinds(Kinds):
-    """An agent whose actions hold real numbers has a mask, too."""
-
     def __init__(self, agent: str) -> None:
         self.masked = agent
 
@@ -478,8 +476,6 @@ BOARD = np.zeros(2, np.float32)
 
 
 class BoardEnv(TargetEnv):
-    """All environments of a process show one array."""
-
     def _show(self) -> Any:
         BOARD[:] = super()._show()
         return BOARD

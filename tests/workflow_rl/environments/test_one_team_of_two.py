@@ -37,7 +37,6 @@ def policy_file(path: Path, env: Any, agents: list[str], action: int, masked: bo
 
 
 def played(env: OneSide, seed: int, **options: Any) -> list[Any]:
-    """Play the first action throughout. Return all answers."""
     answers = [env.reset(seed, options or None)]
     while env.agents:
         infos = answers[-1][-1]
@@ -108,13 +107,13 @@ def test_a_side_that_comes_late_and_leaves_early_plays_the_whole_episode():
 
 
 def test_rewards_of_steps_without_a_side_are_kept_and_agents_may_come_back(monkeypatch):
-    """The late agent is away in the steps 4 and 5. It gets 10 in each step without it, and after
+    """The late agent is away in the steps 4 and 5. It gets 200 in each step without it, and after
     its end, when nothing counts any more."""
 
     class Returning(ShiftEnv):
         def step(self, actions: dict[str, int]) -> Any:
             obs, rewards, *others = super().step(actions)
-            return obs, {"late": 10.0, **rewards}, *others
+            return obs, {"late": np.uint8(200), **rewards}, *others
 
         def _obs(self) -> dict[str, Any]:
             obs = super()._obs()
@@ -127,7 +126,7 @@ def test_rewards_of_steps_without_a_side_are_kept_and_agents_may_come_back(monke
     one = OneSide(SHIFT, "late")
     answers = played(one, 5)
     gained = [rewards["late"] for _, rewards, *_ in answers[1:]]
-    assert [int(reward // 10) for reward in gained] == [0, 2, 0]
+    assert [int(reward // 200) for reward in gained] == [0, 2, 0]
     ended = [terminations.get("late") for _, _, terminations, *_ in answers[1:]]
     assert ended == [False, None, True]
 

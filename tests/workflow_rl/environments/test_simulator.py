@@ -40,7 +40,6 @@ SMALL: dict[str, Any] = {"env": ENV, "n_envs": 4, "total_steps": 240, "steps_per
 
 
 def other_pythons() -> list[str]:
-    """Interpreters of this machine that can play, named by OTHER_PYTHONS or found."""
     named = os.environ.get("OTHER_PYTHONS", "").split(os.pathsep)
     found = [shutil.which(f"python3.{minor}") for minor in range(8, 14)]
     found += glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python"))
@@ -305,7 +304,6 @@ def test_functions_and_guests_play_here():
 
 
 def script(path: Path, command: str) -> Path:
-    """Write a program that runs a command of the shell."""
     path.write_text(f"#!/bin/sh\n{command}\n")
     path.chmod(0o755)
     return path

@@ -58,7 +58,6 @@ def run(
     before: Any = None,
     on_update: OnUpdate | None = None,
 ) -> list[dict[str, Any]]:
-    """Begin it, or go on with it."""
     if not (path / POPULATION_FILE).exists():
         settings = None if exchange is None else exchange.to_dict()
         begin_population(path, PopulationRecord([one.to_dict() for one in configs], settings))

@@ -82,7 +82,6 @@ def weights(path: Path) -> dict[str, Any]:
 
 
 def init_from(path: Path) -> Any:
-    """Return what a run of a duel began with."""
     return json.loads((path / "machine.json").read_text())["init_from"]
 
 
@@ -100,7 +99,6 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of one generation, so far."""
     path = tmp_path_factory.mktemp("begun") / "duel"
     run_duel(config_of(), path, SETTINGS.changed(generations=1))
     return path

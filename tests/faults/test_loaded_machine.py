@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -16,26 +15,23 @@ CAGE4 = "train-async --env workflow_rl/CAGE4-v0 --total-episodes 8 --episodes-pe
 CAGE2 = "train-async --simulator compiled --total-episodes 200"
 
 
-@pytest.fixture(autouse=True)
-def busy_loops() -> Iterator[None]:
-    program = [sys.executable, "-c", "while True: pass"]
-    loops = [subprocess.Popen(program) for _ in range(4 * usable_cores())]
-    yield
-    for loop in loops:
-        loop.kill()
-        loop.wait()
-
-
 @pytest.mark.parametrize("options", [CAGE4, CAGE2], ids=["CAGE-4", "CAGE-2"])
 def test_a_simulator_that_has_yet_to_be_compiled_costs_no_worker(options, tmp_path):
+    busy = [sys.executable, "-c", "while True: pass"]
     command = [sys.executable, "-m", "workflow_rl", *options.split(), "--worker-timeout", "20"]
-    result = subprocess.run(
-        [*command, "--max-worker-failures", "0", "--run-dir", str(tmp_path / "run")],
-        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "compiled")},
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    loops = [subprocess.Popen(busy) for _ in range(4 * usable_cores())]
+    try:
+        result = subprocess.run(
+            [*command, "--max-worker-failures", "0", "--run-dir", str(tmp_path / "run")],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "compiled")},
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
     assert result.returncode == 0, result.stderr
     assert "Compiling the simulator" in result.stderr
     assert read_summary(tmp_path / "run")["workers_restarted"] == 0

@@ -68,16 +68,16 @@ def test_only_an_unplayable_episode_is_left_out(mode, simulator, tmp_path):
     assert same_weights(tmp_path / "1", tmp_path / "3")
 
 
-SHORT = [
-    *(("cyborg", "sync"), ("compiled", "first-come-unrolls")),
-    *(pytest.param("compiled", mode, marks=pytest.mark.slow) for mode in ("async", "lag-1")),
-]
 A_FEW = {"kill": 6, "stop": 1, "create": 1, "reset": 1, "step": 2}
 # A run of twice as many updates does not end before 500 have struck.
 MANY = {"kill": 250 + LATE, "stop": 100, "create": 25, "reset": 50, "step": 75}
 
 
-@pytest.mark.parametrize(("simulator", "mode"), SHORT, indirect=["simulator"])
+@pytest.mark.parametrize(
+    ("simulator", "mode"),
+    [("cyborg", "sync"), ("compiled", "first-come-unrolls")],
+    indirect=["simulator"],
+)
 def test_workers_that_fail_make_no_difference(mode, simulator, reference, tmp_path):
     strike(tmp_path / "run", mode, simulator, 20, A_FEW, seed=1)
     if mode in SAME_WEIGHTS:

@@ -1,18 +1,32 @@
-"""Digests of episodes of CAGE Challenge 4, with which a simulator is checked without CybORG."""
+"""Digests of episodes of CAGE Challenge 4, with which a simulator is checked without CybORG.
+
+This command stores those of the official CybORG 4, sped up:
+
+    python -m tests.kept.cage4_digests --cyborg4 cage-challenge-4
+"""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage.comparison import ComparedEpisode
 from workflow_rl.cage.network_batch import SimulationError
 from workflow_rl.cage4.agent.scripted import TEAMS, make_scripted_team
+from workflow_rl.cage4.cyborg.checkout import VARIABLE, CheckoutError
+from workflow_rl.cage4.cyborg.simulators import make_simulator
+from workflow_rl.cage4.scenario.scenario4 import MAX_STEPS, RED_AGENTS
 from workflow_rl.cage4.scenario.simulator_protocol import Simulator, StepResult
+
+FILE = Path(__file__).parent / "cage4_digests.npz"
 
 STEP_BYTES = 4
 STATE_EVERY = 50
@@ -103,3 +117,42 @@ def pair_of(name: str) -> ComparedEpisode:
     """Return the episode that `stored_name` names."""
     blue, red_agent, seed, steps = name.split("/")
     return ComparedEpisode(blue, red_agent, int(seed), int(steps))
+
+
+def stored_digests() -> dict[ComparedEpisode, EpisodeDigests]:
+    """The digests of the file, by episode."""
+    with np.load(FILE) as file:
+        names = {key.rpartition("/")[0] for key in file.files}
+        return {
+            pair_of(name): EpisodeDigests(file[f"{name}/steps"], file[f"{name}/states"])
+            for name in sorted(names)
+        }
+
+
+@click.command()
+@click.option(
+    "--cyborg4",
+    type=click.Path(path_type=Path, resolve_path=True),
+    help="The checkout of CybORG 4.",
+)
+@click.option("--seed", type=click.IntRange(0), default=1000, help="Of the first episode.")
+def main(cyborg4: Path | None, seed: int) -> None:
+    """Store one episode of each pair of a scripted team and red agents."""
+    if cyborg4 is not None:
+        os.environ[VARIABLE] = str(cyborg4)
+    arrays = {}
+    try:
+        simulators = {red: make_simulator("cyborg", red) for red in RED_AGENTS}
+    except CheckoutError as error:
+        raise click.UsageError(str(error)) from None
+    for i, (blue, red) in enumerate(itertools.product(STORED_TEAMS, RED_AGENTS)):
+        pair = ComparedEpisode(blue, red, seed + i, MAX_STEPS)
+        digests = episode_digests(simulators[red], pair)
+        arrays[f"{stored_name(pair)}/steps"] = digests.steps
+        arrays[f"{stored_name(pair)}/states"] = digests.states
+        print(pair, flush=True)
+    np.savez_compressed(FILE, **arrays)  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    main()

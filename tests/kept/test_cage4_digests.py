@@ -1,25 +1,9 @@
 """Stored digests of CybORG as published, played by a simulator."""
 
-from pathlib import Path
-
-import numpy as np
-
-from tests.kept.cage4_digests import STORED_TEAMS, EpisodeDigests, episode_digests, pair_of
+from tests.kept.cage4_digests import STORED_TEAMS, episode_digests, stored_digests
 from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
 from workflow_rl.cage.comparison import ComparedEpisode
 from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS
-
-FILE = Path(__file__).parent / "cage4_digests.npz"
-
-
-def stored_digests() -> dict[ComparedEpisode, EpisodeDigests]:
-    """The digests of the file, by episode."""
-    with np.load(FILE) as file:
-        names = {key.rpartition("/")[0] for key in file.files}
-        return {
-            pair_of(name): EpisodeDigests(file[f"{name}/steps"], file[f"{name}/states"])
-            for name in sorted(names)
-        }
 
 
 def test_every_pair_of_blue_and_red_is_stored() -> None:

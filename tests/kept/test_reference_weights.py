@@ -3,8 +3,8 @@
 PPO on Pendulum-v1 was recorded later, since its actions are scaled to their bounds.
 
 reference_weights.json has each run's config, written out in full, and the digests of its last
-weights with the kernels that all processors have. `config_from_record` and `results_of` are all
-that knows how configs and checkpoints are written now.
+weights with the kernels that all processors have. `results_of` alone knows how checkpoints are
+written now.
 """
 
 import csv
@@ -37,11 +37,6 @@ PARTS = {
 """Of an agent in a checkpoint. The network is the actor and the critic of states; the critics are
 those of actions, which sac and mbpo have."""
 METRICS = ("update", "episodes", "env_steps", "return_mean", "policy_loss", "value_loss", "entropy")
-
-
-def config_from_record(values: Mapping[str, Any]) -> TrainConfig:
-    """A config of reference_weights.json."""
-    return TrainConfig.from_dict(dict(values))
 
 
 def results_of(run: Path) -> dict[str, str]:
@@ -90,5 +85,5 @@ def command(*arguments: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_weights(name: str, tmp_path: Path) -> None:
-    train(config_from_record(RUNS[name]["config"]), tmp_path)
+    train(TrainConfig.from_dict(RUNS[name]["config"]), tmp_path)
     assert results_of(tmp_path) == RUNS[name]["results"], RECORD["machine"]

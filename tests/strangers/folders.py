@@ -112,30 +112,13 @@ def options_of(kind: str, command: str) -> list[list[str]]:
 
 
 WRITTEN = [
-    *(
-        "checkpoint.safetensors",
-        "best.safetensors",
-        "config.json",
-        "metrics.csv",
-        "summary.json",
-        "machine.json",
-    ),
-    *("run_id", "evaluation.json", "learning_curve.png", "champion.npz", "card.json", "page.html"),
+    *("checkpoint.safetensors", ".checkpoint.safetensors.writing", "best.safetensors"),
+    *("config.json", "metrics.csv", "summary.json", "machine.json", "run_id", "evaluation.json"),
+    *(".evaluation.json.writing", "learning_curve.png", "champion.npz", "card.json", "page.html"),
     *("training.npz", "scores.json", "trace.json", "out.npz", "plot.png", "report.html", "record"),
     *("population.json", "tune.json", "study.db", "study.db-journal", "best.json", "policies.png"),
-    *(
-        "video/CartPole-v1-episode-0.mp4",
-        ".checkpoint.safetensors.writing",
-        ".evaluation.json.writing",
-    ),
-    *(
-        "table.csv",
-        "network.svg",
-        "kept/000002.safetensors",
-        "kept/mean.npz",
-        "logs/summary.json",
-        "out/workflow.html",
-    ),
+    *("video/CartPole-v1-episode-0.mp4", "table.csv", "network.svg", "kept/000002.safetensors"),
+    *("kept/mean.npz", "logs/summary.json", "out/workflow.html"),
 ]
 """Files that commands write into the folders that they are given."""
 FILLED = ["kept", "memory", "report_files", "policy-0", "policy-1", "trial-0", "final-0"]

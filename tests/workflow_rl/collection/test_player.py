@@ -1,10 +1,10 @@
-import itertools
 from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.playing import episodes_of
 from tests.tiny_envs import CountingEnv
 from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, CompiledEnvs
@@ -42,8 +42,7 @@ def test_a_trajectory_holds_what_plain_stepping_shows(policy):
 @given(n_envs=st.integers(1, 9), n_episodes=st.integers(0, 25))
 def test_how_many_play_at_once_makes_no_difference(policy, n_envs, n_episodes):
     specs = specs_of(n_episodes)
-    batches = list(play_episodes(SerialEnvs(CountingEnv, n_envs), policy, specs))
-    together = sorted(itertools.chain(*batches), key=lambda trajectory: trajectory.episode)
+    together = episodes_of(SerialEnvs(CountingEnv, n_envs), policy, specs)
     one_env = SerialEnvs(CountingEnv, 1)
     assert_same_trajectories(together, [play_episode(one_env, policy, spec) for spec in specs])
 
@@ -53,7 +52,7 @@ def test_an_episode_longer_than_many_others_is_kept_whole(policy):
     lengths = iter([255, 3])
     envs = SerialEnvs(lambda: CountingEnv(*([next(lengths)] * 2)), 2)
     specs = specs_of(81)
-    trajectories = list(itertools.chain(*play_episodes(envs, policy, specs)))
+    trajectories = episodes_of(envs, policy, specs)
     (longest,) = [t for t in trajectories if t.length == 255]
     alone = play_episode(SerialEnvs(lambda: CountingEnv(255, 255), 1), policy, specs[0])
     assert_same_trajectories([longest], [alone])

@@ -12,14 +12,13 @@ from typing import Any
 
 import cloudpickle
 import pytest
-from click.testing import CliRunner
 
+from tests.cli import call, refused, said_by
 from tests.faulty_env import FaultyEnv
 from tests.tiny_envs import CountingEnv, SleepyEnv
 from tests.tiny_runs import recorded_updates, same_weights
 from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl.agents.ppo.agent import PPOConfig
-from workflow_rl.async_train_workflow_rl import train_async
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.messages import Command, Request
@@ -224,10 +223,9 @@ def test_an_interrupted_run_leaves_its_trace(tmp_path):
             os.kill(os.getpid(), signal.SIGINT)
 
     options = "--simulator compiled --n-envs 2 --max-steps 20 --total-episodes 100000 --quiet"
-    folders = ["--run-dir", str(tmp_path / "run"), "--trace", str(path)]
+    folders = ("--run-dir", tmp_path / "run", "--trace", path)
     with recorded_updates(stop) as updates:
-        result = CliRunner().invoke(train_async, [*options.split(), *folders])
-    assert result.exit_code == 128 + signal.SIGINT
+        said_by("train-async", options, *folders, code=128 + signal.SIGINT)
     rows = rows_of(path)
     assert "learning" in {event["name"] for event in rows[LEARNER]}
     assert "playing" in {event["name"] for event in rows["worker-0"]}
@@ -235,10 +233,6 @@ def test_an_interrupted_run_leaves_its_trace(tmp_path):
 
 def test_a_trace_that_cannot_be_written_stops_before_the_run(tmp_path):
     (tmp_path / "file").touch()
-    result = CliRunner().invoke(
-        train_async,
-        ["--run-dir", str(tmp_path / "run"), "--trace", str(tmp_path / "file" / "trace.json")],
-    )
-    assert result.exit_code == 2
-    assert "--trace" in result.output.strip().splitlines()[-1]
+    trace = ("--trace", tmp_path / "file" / "trace.json")
+    refused(call("train-async --run-dir", tmp_path / "run", *trace), "--trace")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

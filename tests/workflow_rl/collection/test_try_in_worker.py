@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from gymnasium import spaces
 
 from tests.any_envs import TargetEnv
+from tests.cli import said_by
 from tests.hostile_envs import Harmless
 from tests.tiny_runs import same_weights
 from workflow_rl import TrainConfig, evaluate, load_agent, train
 from workflow_rl.collection import try_in_worker
-from workflow_rl.commands.main import main
 from workflow_rl.environments.flat_env import flattener
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.gymnasium_versions import MultiDiscrete
@@ -72,7 +71,7 @@ def test_the_main_process_neither_imports_nor_makes_the_environment(name):
     for mode in ("async", "sync"):
         train(TrainConfig(mode, env=env, **SETTINGS), mode)  # type: ignore[arg-type]
     train(TrainConfig("async", env=env, **{**SETTINGS, "total_steps": 60}), "async", resume=True)
-    assert CliRunner().invoke(main, ["check-env", env, "--steps", "5"]).exit_code == 0
+    said_by("check-env", env, "--steps 5")
     evaluate("async", 2, n_workers=1, trust=True)
     agent: Any = load_agent("async")
     assert agent.agents if name == "Team" else agent.act([0.5, -0.5]) in (0, 1, 2)

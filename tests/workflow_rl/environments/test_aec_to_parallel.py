@@ -2,18 +2,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from pettingzoo.classic.tictactoe.tictactoe import env as tic_tac_toe
 from pettingzoo.utils import aec_to_parallel, parallel_to_aec
 
+from tests.cli import said_by
 from tests.tiny_teams import ShiftEnv
 from tests.tiny_turns import Told
 from workflow_rl import TrainConfig, load_agent, train
 from workflow_rl.agents.team import ABSENT, ACTS, BUSY, CUT_OFF, split
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.commands.check_env import check_env
 from workflow_rl.environments.agent_player import Team
 from workflow_rl.environments.joint_env import JointEnv
 from workflow_rl.errors import ObservationError
@@ -124,11 +123,10 @@ def test_a_turn_of_nobody_is_told():
 
 
 def test_a_game_is_checked():
-    result = CliRunner().invoke(check_env, [GAME, "--steps", "20", "--seconds", "1"])
-    assert result.exit_code == 0, result.output
-    assert "36 numbers observed by 2 agents, 9 x 9 actions" in result.output
-    assert "its agents' action_mask rules actions out" in result.output
-    assert "seeds         ok" in result.output
+    said = said_by("check-env", GAME, "--steps 20 --seconds 1")
+    assert "36 numbers observed by 2 agents, 9 x 9 actions" in said
+    assert "its agents' action_mask rules actions out" in said
+    assert "seeds         ok" in said
 
 
 SMALL = {"hidden_sizes": (16,), "minibatch_size": 64, "epochs": 2}

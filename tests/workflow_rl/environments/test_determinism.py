@@ -1,22 +1,22 @@
 import random
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
-import torch
 
 from tests.altered import altered
 from tests.any_envs import PuzzleEnv, TargetEnv
 from tests.globally_drawing_env import GloballyDrawing
 from tests.lying_envs import NoisyResetEnv, NoisyStepEnv, RememberingEnv
 from tests.tiny_envs import N_ACTIONS, CountingEnv
+from tests.tiny_runs import same_weights
 from workflow_rl import TrainConfig, evaluate, train
 from workflow_rl.environments.determinism import SEED, first_difference
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.making import PrivateRandom
-from workflow_rl.runs.checkpoint_file import read_values
 
 
 def more(answer: Any, paid: Any = 0.0, shown: Any = 0.0) -> Any:
@@ -259,25 +259,17 @@ def test_the_check_finds_out_who_needs_it():
 
 
 def test_weights_do_not_depend_on_the_workers(tmp_path, caplog):
-    def weights(mode: str, n_workers: int, resume: bool = False) -> dict[str, torch.Tensor]:
+    def trained(mode: Any, n_workers: int, resume: bool = False) -> Path:
         config = TrainConfig(
             mode, n_envs=4, n_workers=n_workers, env="tests.globally_drawing_env:GloballyDrawing",
             total_episodes=48 if resume else 24, episodes_per_update=8,
         )  # fmt: skip
-        path = train(config, tmp_path / f"{mode}-{n_workers}", resume=resume)
-        found: dict[str, torch.Tensor] = read_values(path / "checkpoint.safetensors")["agent"][
-            "network"
-        ]
-        return found
+        return train(config, tmp_path / f"{mode}-{n_workers}", resume=resume)
 
-    first = weights("async", 1)
+    first = trained("async", 1)
     assert "draws from the random state of the whole process" in caplog.text
-    for other in (weights("async", 3), weights("sync", 2)):
-        assert all(torch.equal(first[name], other[name]) for name in first)
-    gone_on = weights("async", 1, resume=True), weights("sync", 2, resume=True)
-    assert all(torch.equal(gone_on[0][name], gone_on[1][name]) for name in first)
-    returns = [
-        evaluate(tmp_path / "async-1", 6, n_workers=n_workers, trust=True).returns
-        for n_workers in (1, 2)
-    ]
+    for other in (trained("async", 3), trained("sync", 2)):
+        assert same_weights(first, other)
+    assert same_weights(trained("async", 1, resume=True), trained("sync", 2, resume=True))
+    returns = [evaluate(first, 6, n_workers=n, trust=True).returns for n in (1, 2)]
     assert returns[0] == returns[1]

@@ -46,19 +46,16 @@ def refused(make_env: Callable[[], Any], *words: str) -> None:
         assert word in str(error.value)
 
 
-@pytest.mark.parametrize("value", [np.array([1.0]), [1.0], None, "1.5", 1j, {"a": 1.0}, np.ones(3)])
+@pytest.mark.parametrize(
+    "value", [np.array([1.0]), [1.0], None, "1.5", 1j, {"a": 1.0}, np.ones(3), 10**400]
+)
 def test_a_reward_is_one_number(value):
     refused(lambda: Answering(1, value), "the reward of step 1 is", "not a number")
 
 
-@pytest.mark.parametrize("value", [1, True, np.float32(1), np.int64(1), np.array(1.0)])
+@pytest.mark.parametrize("value", [1, True, 10**30, np.float32(1), np.int64(1), np.array(1.0)])
 def test_numbers_of_other_types_are_rewards(value):
     assert checked(lambda: Answering(1, value)) is None
-
-
-def test_an_integer_beyond_float64_is_no_reward():
-    refused(lambda: Answering(1, 10**400), "the reward of step 1 is 1000", "not a number")
-    assert checked(lambda: Answering(1, 10**30)) is None
 
 
 @pytest.mark.parametrize("part", [2, 3])

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from examples.small_games import Matrix
 from tests.tiny_teams import ShiftEnv
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.environments.action_mask import begun
 from workflow_rl.environments.joint_env import JointEnv
 from workflow_rl.environments.one_team_of_two import (
     OneSide,
@@ -62,8 +64,6 @@ def test_weights_are_read_as_they_are_written(tmp_path):
 
 
 def test_an_episode_draws_its_opponents_by_its_seed_or_takes_those_it_is_told(tmp_path):
-    from examples.small_games import Matrix
-
     rock, paper = (policy_file(tmp_path / f"{a}.npz", Matrix(), ["second"], a) for a in (0, 1))
     env = OneSide("examples.small_games:Matrix", "first", text_of_weights({rock: 3.0, paper: 1.0}))
 
@@ -132,8 +132,6 @@ def test_rewards_of_steps_without_a_side_are_kept_and_agents_may_come_back(monke
 
 
 def test_agents_that_play_at_random_know_masks_and_turns():
-    from workflow_rl.environments.action_mask import begun
-
     for side, env in (("early", SHIFT), ("first", KUHN), ("second", KUHN)):
         one = OneSide(env, side)
         assert [str(played(one, n)) for n in range(9)] == [str(played(one, n)) for n in range(9)]
@@ -141,8 +139,6 @@ def test_agents_that_play_at_random_know_masks_and_turns():
 
 
 def test_what_does_not_fit_is_told(tmp_path):
-    from examples.small_games import Matrix
-
     with pytest.raises(ConfigError, match="no ParallelEnv"):
         OneSide("CartPole-v1", "first")
     other = policy_file(tmp_path / "other.npz", Matrix(), ["second"], 0)

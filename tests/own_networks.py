@@ -161,8 +161,6 @@ class Following(nn.Module):
 
 
 class Asked(Following):
-    """Says so in methods."""
-
     def state_size(self) -> int:  # type: ignore[override]
         return self.cell.hidden_size
 

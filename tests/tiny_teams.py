@@ -69,8 +69,6 @@ class ShiftEnv:
 
 
 class StatedShift(ShiftEnv):
-    """Has a state: the steps that are left."""
-
     state_space = Box(0, 8, (1,), np.int64)
 
     def state(self) -> Any:

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from tests.agents.examples import example_trajectory
+from tests.agents.examples import example_trajectory, ppo_agent
 from tests.agents.ppo.small_agents import collect
 from tests.recall_env import RecallEnv
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.ppo.agent import PPOAgent
-from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.ppo.sequences import in_time_order, stack_sequences
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
@@ -22,8 +21,8 @@ MEMORIES = ["gru", "lstm", "frame-stack"]
 
 
 def agent_of(network: str, n_inputs: int, n_actions: int, **settings: Any) -> PPOAgent:
-    config = PPOConfig(network=network, **{"hidden_sizes": (8, 8), **settings})  # type: ignore[arg-type]
-    return PPOAgent(config, Spaces(n_inputs, Categorical(n_actions)), seed=1)
+    settings = {"hidden_sizes": (8, 8), "network": network, **settings}
+    return ppo_agent(Spaces(n_inputs, Categorical(n_actions)), 1, **settings)
 
 
 def test_sequences_lie_one_after_another_and_run_in_the_order_of_time():

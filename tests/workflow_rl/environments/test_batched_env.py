@@ -265,8 +265,6 @@ def test_rows_are_those_of_single_environments(single, batched):
 
 
 class SharedBits(Shifts):
-    """Shows bits, and pays the sum of the rewards to both."""
-
     shared_reward = True
 
     def __init__(self, n_envs: int) -> None:

@@ -69,8 +69,6 @@ def first_one(is_possible: int) -> Any:
 
 
 class NoNumbers(gymnasium.Env[Any, Any]):
-    """Every reward and observation is NaN, whatever the seed."""
-
     observation_space = gymnasium.spaces.Box(-1, 1, (1,))
     action_space = gymnasium.spaces.Discrete(2)
 

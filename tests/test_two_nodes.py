@@ -17,7 +17,7 @@ DIGEST = """
 import sys
 from pathlib import Path
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.run_record import weights_digest
+from workflow_rl.runs.folder import weights_digest
 checkpoint = load_checkpoint(Path(sys.argv[1]) / "checkpoint.safetensors")
 print(weights_digest(checkpoint.agent["network"]))
 """

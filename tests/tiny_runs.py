@@ -21,7 +21,7 @@ from workflow_rl.agents.sac.agent import SACAgent
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.runs import agent_from_checkpoint, learner, loop
+from workflow_rl.runs import learner, loop, make_agent
 from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 
@@ -153,8 +153,8 @@ def remembering_agent(path: Path) -> Any:
     checkpoint = load_checkpoint(path / "checkpoint.safetensors")
     agent = learner.make_agent(TrainConfig.from_dict(checkpoint.config))
     assert isinstance(agent, SACAgent)
-    agent_from_checkpoint.restored_agent(agent, checkpoint, path)
-    agent_from_checkpoint.load_memory(agent, checkpoint, path)
+    make_agent.restored_agent(agent, checkpoint, path)
+    make_agent.load_memory(agent, checkpoint, path)
     return agent
 
 

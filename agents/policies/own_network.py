@@ -20,7 +20,7 @@ from workflow_rl.errors import UserError
 if TYPE_CHECKING:
     import torch
 
-    from workflow_rl.agents.policies.own_module import OwnModule
+    from workflow_rl.agents.policies.own_network import OwnModule
 
 SEEN_AGAIN = 64
 
@@ -78,7 +78,7 @@ class OwnNetwork(MemoryNetwork):
         """Return a number that the class or its module declares. Raises UserError."""
         number = getattr(self.make, name, default)
         if type(number) is not int:
-            from workflow_rl.agents.policies.own_module import told_by_module
+            from workflow_rl.agents.policies.own_network import told_by_module
 
             number = told_by_module(self, name)
         if type(number) is not int or number < 0:
@@ -126,19 +126,19 @@ class OwnNetwork(MemoryNetwork):
 
     def module(self, output_gain: float, generator: torch.Generator | None) -> OwnModule:
         """See Network. The class draws its own initial weights, from torch's random numbers."""
-        from workflow_rl.agents.policies.own_module import OwnModule
+        from workflow_rl.agents.policies.own_network import OwnModule
 
         return OwnModule(self, generator)
 
     def try_out(self, module: Any, n_options: int) -> None:
-        from workflow_rl.agents.policies.own_module import require_contract
+        from workflow_rl.agents.policies.own_network import require_contract
 
         require_contract(self, module, n_options)
 
     def step(
         self, layers: Layers, obs: FloatArray, state: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        from workflow_rl.agents.policies.own_module import acted
+        from workflow_rl.agents.policies.own_network import acted
 
         return acted(self._acting(layers), obs, state)
 

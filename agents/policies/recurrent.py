@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from workflow_rl.agents.policies.distributions import FloatArray
-from workflow_rl.agents.policies.mlp import MLP
-from workflow_rl.agents.policies.network import Layers, MemoryNetwork, Shape, hidden_layers
+from workflow_rl.agents.policies.network import MLP, Layers, MemoryNetwork, Shape, hidden_layers
 
 if TYPE_CHECKING:
     import torch

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tests.bad_input.refusals import DEEP, TINY, assert_refused, cases, junk, restored
 from tests.cli import said_by
 from workflow_rl.agents.policies.policy_file import load_policy
-from workflow_rl.runs.checkpoint_file import read_values, write_values
+from workflow_rl.runs.checkpoint import read_values, write_values
 
 
 class Bomb:

@@ -15,8 +15,7 @@ from tests.faults.checks import assert_same_history, assert_sound
 from tests.processes import descendants, survivors
 from tests.tiny_runs import same_weights
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.folder import is_finished, runs_in
-from workflow_rl.runs.run_record import POPULATION_FILE, weights_digest
+from workflow_rl.runs.folder import POPULATION_FILE, is_finished, runs_in, weights_digest
 from workflow_rl.runs.several_policies import policy_folder, read_population
 
 KILLS = 10

@@ -9,8 +9,12 @@ from typing import NamedTuple, TypeAlias
 import cloudpickle
 
 from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.collection.assignments import Assignments, EpisodeAssignments, UnrollAssignments
-from workflow_rl.collection.env_positions import EnvPosition
+from workflow_rl.collection.assignments import (
+    Assignments,
+    EnvPosition,
+    EpisodeAssignments,
+    UnrollAssignments,
+)
 from workflow_rl.collection.failures import WorkerError
 from workflow_rl.collection.messages import Command, Reply
 from workflow_rl.collection.pool import AnyPool

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from workflow_rl.collection.env_positions import EnvPosition
 from workflow_rl.environments.episode import EpisodeSpec
 
-if TYPE_CHECKING:  # Only workers need it.
+if TYPE_CHECKING:
+    from workflow_rl.collection.assignments import EnvPosition
     from workflow_rl.environments.env_batch import EnvBatch
 
 

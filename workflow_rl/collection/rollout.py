@@ -10,7 +10,7 @@ import numpy as np
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.collection.env_positions import EnvPosition
+from workflow_rl.collection.assignments import EnvPosition
 from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.environments.episode import EpisodeSpec

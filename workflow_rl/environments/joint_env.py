@@ -25,8 +25,7 @@ from workflow_rl.environments.action_mask import (
     require_choices,
     without_mask,
 )
-from workflow_rl.environments.aec_to_parallel import parallel
-from workflow_rl.environments.answers import as_flag, as_reward
+from workflow_rl.environments.answers import as_flag, as_reward, parallel
 from workflow_rl.environments.environment import ENV
 from workflow_rl.environments.flat_env import (
     distribution_over,

@@ -358,7 +358,7 @@ def _parallel(env: Any) -> Any:
     if not hasattr(env, "agent_iter"):
         return env
     _find_this_package()
-    return importlib.import_module("workflow_rl.environments.aec_to_parallel").parallel(env)
+    return importlib.import_module("workflow_rl.environments.answers").parallel(env)
 
 
 def _made(env_id: str, args: Mapping[str, Any]) -> Any:

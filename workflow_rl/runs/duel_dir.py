@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.environments.named_by_file import is_plain
-from workflow_rl.environments.one_team_of_two import weights_of
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.output_files import (
     MOST_OF_LONG_RECORD,
@@ -23,6 +22,7 @@ from workflow_rl.output_files import (
     write_json,
 )
 from workflow_rl.runs.signature import SIGNATURE, made_here, signed
+from workflow_rl.studies.one_side import weights_of
 
 DUEL_FILE, EXPLOIT_FILE = "duel.json", "exploit.json"
 

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Sequence
 
 from workflow_rl.agents.policies.numpy_policy import Policy
+from workflow_rl.collection.assignments import EnvPosition, first_positions
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.env_positions import EnvPosition, first_positions
 from workflow_rl.collection.rollout import Collector, Following, Rollout, finite
 from workflow_rl.collection.schedule import (
     BegunBatch,
@@ -52,8 +52,7 @@ def make_schedule(
             ]
             specs_of = functools.partial(_specs_of, config)
         return ExactLag(thread, collector, play_batch, next_share, specs_of, lag, begun)
-    from workflow_rl.collection.free_running import FreeRunning
-    from workflow_rl.runs.newest_batches import FirstCome, whole_batches
+    from workflow_rl.runs.newest_batches import FirstCome, FreeRunning, whole_batches
 
     if config.batching == "whole-batches":
         batches = whole_batches(play_batch, next_share, state.episodes)

@@ -22,8 +22,7 @@ from workflow_rl.teaching.episode_files import (
     require_replaceable,
     write_episodes,
 )
-from workflow_rl.teaching.function_actor import actor_of, spaces_of
-from workflow_rl.teaching.teachers import Teacher
+from workflow_rl.teaching.teachers import Teacher, actor_of, spaces_of
 
 FEWEST_ENVS = 8
 

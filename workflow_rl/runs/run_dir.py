@@ -43,11 +43,14 @@ from workflow_rl.runs.config import CAME_FROM, TrainConfig
 from workflow_rl.runs.folder import (
     DIVERGED_FILE,
     KEPT_FOLDER,
+    N_UPDATES,
+    RECORD_FILE,
+    RunRecord,
     is_finished,
     read_metrics,
+    read_record,
 )
 from workflow_rl.runs.metrics import columns, group_of
-from workflow_rl.runs.run_record import N_UPDATES, RECORD_FILE, RunRecord, read_record
 from workflow_rl.runs.saved_config import flattened
 
 RUN_FILE = "run_id"

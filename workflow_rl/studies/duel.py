@@ -27,7 +27,6 @@ from workflow_rl.environments.env_batch import EnvBatchFactory
 from workflow_rl.environments.environment import ENV, Environment
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.environments.one_team_of_two import OPPONENTS, RANDOM, OneSide, text_of_weights
 from workflow_rl.environments.source import guests, make_environment
 from workflow_rl.errors import ConfigError, UserError, message_of
 from workflow_rl.evaluation.evaluate import play_with_progress
@@ -57,6 +56,7 @@ from workflow_rl.runs.run_dir import locked
 from workflow_rl.runs.saved_agent import load_saved
 from workflow_rl.studies.duel_config import DuelConfig
 from workflow_rl.studies.matrix_game import Array, equilibrium, priorities
+from workflow_rl.studies.one_side import OPPONENTS, RANDOM, OneSide, text_of_weights
 from workflow_rl.terminal import in_short
 
 EPISODES_TOGETHER = 16

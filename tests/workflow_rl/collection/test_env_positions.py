@@ -18,13 +18,13 @@ from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, CompiledEnvs
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.env_positions import (
+from workflow_rl.collection.assignments import (
     EnvPosition,
     advance_positions,
     first_positions,
     skip,
 )
+from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.player import play_episode, player_at
 from workflow_rl.collection.rollout import in_order

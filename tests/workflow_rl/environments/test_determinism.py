@@ -20,7 +20,7 @@ from workflow_rl import TrainConfig, evaluate, train
 from workflow_rl.environments.determinism import SEED, first_difference
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.making import PrivateRandom
-from workflow_rl.runs.checkpoint_file import read_values
+from workflow_rl.runs.checkpoint import read_values
 
 
 def more(answer: Any, paid: Any = 0.0, shown: Any = 0.0) -> Any:

@@ -9,6 +9,7 @@ import pytest
 from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
+from workflow_rl.studies.one_side import OneSide
 
 from tests.altered import altered
 from tests.tiny_teams import ShiftEnv, Shifts
@@ -18,8 +19,7 @@ from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import EpisodeError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.environments.one_team_of_two import OneSide
-from workflow_rl.teaching.function_actor import actor_of
+from workflow_rl.teaching.teachers import actor_of
 
 AGENTS = ("a", "b", "c")
 THERE, AWAY, DEAD, CUT = "there", "away", "dead", "cut"

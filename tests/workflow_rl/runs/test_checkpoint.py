@@ -14,9 +14,10 @@ from workflow_rl.runs.checkpoint import (
     Checkpoint,
     load_checkpoint,
     own_policy,
+    read_values,
     save_checkpoint,
+    write_values,
 )
-from workflow_rl.runs.checkpoint_file import read_values, write_values
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.handed_in import LIST
 from workflow_rl.runs.saved_agent import saved_path

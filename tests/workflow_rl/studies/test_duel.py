@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from workflow_rl.studies.one_side import weights_of
 
 from tests.cli import call, refused
 from workflow_rl.agents.policies.team_policy import load_policy_or_team
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.environments.one_team_of_two import weights_of
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.duel_dir import DuelRecord, read_duel

@@ -1,5 +1,5 @@
-"""What a network is: one description, which workers, the learner and files share. And the first kind,
-a multilayer perceptron. No torch."""
+"""What a network is: one description, which workers, the learner and files share. And the first
+kind, a multilayer perceptron. No torch."""
 
 from __future__ import annotations
 

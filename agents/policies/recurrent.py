@@ -183,12 +183,10 @@ class FrameStack(MemoryNetwork):
 
     @property
     def burn_in(self) -> int:
-        """See Network. The state is exact."""
         return self.frames - 1
 
     @property
     def mlp(self) -> MLP:
-        """The network on all frames."""
         n_inputs = self.frames * self.n_inputs
         return MLP(n_inputs, self.hidden_sizes, self.n_outputs, self.activation)
 

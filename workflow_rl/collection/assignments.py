@@ -42,7 +42,6 @@ class EnvPosition(NamedTuple):
 
     @property
     def next(self) -> EnvPosition:
-        """The position at the beginning of the next episode."""
         numbers = itertools.count(self.episode + self.stride, self.stride)
         episode = next(number for number in numbers if number not in self.skipped)
         return self._replace(episode=episode, actions=None, begun_with=None)

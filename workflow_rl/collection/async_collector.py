@@ -36,7 +36,6 @@ class _Batch(NamedTuple):
 
     @property
     def n_left(self) -> int:
-        """The number of episodes that are still to come."""
         n_gathered = len(self.gathering.trajectories)
         return len(self.specs) - n_gathered - len(self.assignments.skipped)
 
@@ -119,7 +118,6 @@ class AsyncCollector:
         return gathering.rollout(unrolls.skipped[n_skipped:], unrolls.positions)
 
     def unroll_assignments(self) -> UnrollAssignments:
-        """Return the unrolls for `play`."""
         assert self._unrolls is not None
         return self._unrolls
 

@@ -80,7 +80,6 @@ class WorkerConnection(ABC):
 
     @property
     def overdue(self) -> bool:
-        """Whether the worker has been silent for longer than it may be."""
         if (now := time.monotonic()) <= self.heard_at + self.timeout:
             return False
         self.listen()
@@ -191,7 +190,6 @@ class Pool(ABC, Generic[Connection]):
         self._looked_at = time.monotonic()
 
     def step_delay(self, index: int) -> float:
-        """Return the seconds that are added to every step of one worker."""
         return self.step_delays[index] if index < len(self.step_delays) else 0.0
 
     def __enter__(self) -> Self:

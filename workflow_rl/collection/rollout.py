@@ -63,7 +63,6 @@ class Rollout(NamedTuple):
 
     @property
     def returns(self) -> list[float]:
-        """The returns of the episodes that ended."""
         return [t.episode_return for t in self.trajectories if t.ended]
 
     @property
@@ -103,7 +102,6 @@ class Rollout(NamedTuple):
 
     @property
     def utilisation(self) -> float:
-        """The workers' utilisation during the collection."""
         return utilisation(self.busy_seconds, self.worker_seconds)
 
 
@@ -121,7 +119,6 @@ class Gathering:
         self._start, self._failures_before = time.perf_counter(), self._pool.failures
 
     def add(self, trajectories: Iterable[Trajectory], busy_seconds: float) -> None:
-        """Add what a worker has sent, or several have."""
         self.trajectories += trajectories
         self._busy_seconds += busy_seconds
 

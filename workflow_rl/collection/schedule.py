@@ -26,7 +26,6 @@ class Share(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The number of the first episode after the batch."""
         return self.first_episode + self.n_episodes
 
 
@@ -200,7 +199,6 @@ class CollectorThread:
         return future
 
     def mark(self, activity: Activity) -> None:
-        """Mark in the trace what the collector does from now on."""
         self._pool.trace.mark(COLLECTOR, activity)
 
     def close(self) -> None:

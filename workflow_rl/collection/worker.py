@@ -135,7 +135,6 @@ class Worker:
 
 
 def failure_of(command: Command, error: BaseException) -> Failure:
-    """Return the message of a worker that this exception ends."""
     spec = final = None
     raised = error
     if isinstance(error, EpisodeError):
@@ -223,7 +222,6 @@ class TracedEnvs:
         self.watch()
 
     def watch(self) -> None:
-        """Mark the next step."""
         self.step = self._first_step
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
@@ -252,7 +250,6 @@ class TracedActor:
         self.watch()
 
     def watch(self) -> None:
-        """Mark the next action."""
         self.act = self._first_act
 
     def _first_act(self, *observed: Any) -> Choice:

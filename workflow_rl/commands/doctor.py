@@ -86,7 +86,6 @@ def processor_and_cores() -> Iterator[Finding]:
 
 
 def memory() -> Iterator[Finding]:
-    """Check the free memory."""
     facts = dict(
         line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines() if ":" in line
     )

@@ -85,7 +85,6 @@ class Turns(_Paying):
         return self._shown({})
 
     def step(self, actions: Mapping[Any, Any]) -> tuple[Any, ...]:
-        """Take the turn of the agent that has it."""
         env = self.env
         env.step(actions[env.agent_selection])
         given = [{**of} for of in (self.rewards, env.terminations, env.truncations)]

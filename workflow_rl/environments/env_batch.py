@@ -156,6 +156,5 @@ class DelayedEnvs:
         self._delay = delay
 
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
-        """Wait once, then step each of M envs."""
         time.sleep(self._delay)
         return self._envs.step(envs, actions)

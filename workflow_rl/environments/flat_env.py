@@ -97,7 +97,6 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         return self._shown(obs, info, terminated or truncated), reward, terminated, truncated, info
 
     def _shown(self, obs: Any, info: Mapping[str, Any], ended: bool) -> Any:
-        """Return the flat observation, with its mask if there is one."""
         flat = self._flat(obs)
         if not self._offers_mask:
             if self._masks and mask_in(obs, info) is not None:

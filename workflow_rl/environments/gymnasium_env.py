@@ -178,11 +178,9 @@ class GymnasiumEnvironment(Gated):
 
     @property
     def is_known(self) -> bool:
-        """Whether the facts are known, so that nothing is made to find them out."""
         return "facts" in vars(self)
 
     def learn(self, facts: Facts) -> None:
-        """Take over the facts that another process found out."""
         vars(self)["facts"] = facts
 
     def separate(self) -> None:

@@ -201,7 +201,6 @@ class TeamRows:
         )
 
     def action(self, agent: str, joint: NDArray[Any]) -> Any:
-        """Return an agent's action of a sampled joint action."""
         number = self._layout.agents.index(agent)
         return self._unflatten[agent](self._layout.action_of(number, joint[None])[0])
 
@@ -293,7 +292,6 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
         return self._shown(obs, {}, {}, {}, infos)
 
     def handed(self, action: Any) -> dict[str, Any]:
-        """Return the actions that a joint action hands to the environment, by agent."""
         decided = zip(self._agents, action, self._status, strict=True)
         actions = {agent: chosen for agent, chosen, status in decided if status == ACTS}
         return actions | {agent: self.rows.first_action(agent) for agent in self._idle}
@@ -344,7 +342,6 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
     def _shown(
         self, obs: Any, rewards: Any, terminations: Any, truncations: Any, infos: Any
     ) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Return the row, and the masks if an agent has one."""
         if unseen := [agent for agent in self.env.agents if agent not in obs]:
             raise ObservationError(f"no observation of {', '.join(unseen)}, who is in `agents`")
         for agent, status in zip(self._agents, self._status, strict=False):

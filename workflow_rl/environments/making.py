@@ -83,7 +83,6 @@ def single_env(environment: GymnasiumEnvironment, options: Mapping[str, Any]) ->
 
 
 def several_envs(environment: GymnasiumEnvironment, n_envs: int) -> EnvBatch:
-    """Return `n_envs` environments, as workers step them."""
     if environment.steps_together:
         make = environment.made_by()
         assert make is not None

@@ -159,7 +159,6 @@ class RandomState:
         self.seed(0)
 
     def enter(self) -> None:
-        """Give the process this state."""
         before, RandomState._current = RandomState._current, self
         if hasattr(np.random, "set_bit_generator"):
             np.random.set_bit_generator(self._of_numpy)

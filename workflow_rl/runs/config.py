@@ -411,7 +411,6 @@ class TrainConfig(Settings):
         return max(self.min_episodes_per_update or LEAST_EPISODES, math.ceil(n_episodes))
 
     def progress(self, episodes: int, env_steps: int) -> float:
-        """Return the share of the run that is done, from 0 to 1."""
         if self.total_episodes is not None:
             return min(1, episodes / self.total_episodes)
         assert self.total_steps is not None

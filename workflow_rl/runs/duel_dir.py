@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from workflow_rl.environments.environment import weights_of
 from workflow_rl.environments.named_by_file import is_plain
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.output_files import (
@@ -56,7 +57,6 @@ class DuelRecord:
         write_json(path / DUEL_FILE, self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """As the file has it."""
         values = dataclasses.asdict(self)
         del values["is_own"]
         return signed(values) if self.is_own else values
@@ -100,7 +100,6 @@ class DuelRecord:
 
 
 def is_duel(path: Path) -> bool:
-    """Return whether a folder is that of a duel."""
     return (path / DUEL_FILE).is_file()
 
 
@@ -196,7 +195,6 @@ def responses_of(text: str) -> dict[str, int]:
 
 
 def label(side: str) -> str:
-    """Return a side's name as files have it."""
     return re.sub(r"[^\w-]+", "-", side)
 
 

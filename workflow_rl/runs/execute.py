@@ -151,7 +151,6 @@ class Plan:
     over: ConfigError | None = None
 
     def folders(self, path: Path) -> list[Path]:
-        """Return where the policies of a run in `path` are kept."""
         if len(self.configs) == 1 and self.record is None:
             return [path]
         from workflow_rl.runs.several_policies import policy_folder

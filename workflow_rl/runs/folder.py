@@ -55,7 +55,6 @@ class RunRecord(BaseModel):
     weights: Annotated[list[str], Field(max_length=N_UPDATES + 1)] = []
 
     def write(self, path: Path) -> None:
-        """Replace the file."""
         write_json(path, self.model_dump())
 
 
@@ -130,7 +129,6 @@ def _is_population(path: Path) -> bool:
 
 
 def kept_name(update: int) -> str:
-    """The file of the checkpoint that is kept after this update."""
     return f"{KEPT_FOLDER}/{update:06}.safetensors"
 
 

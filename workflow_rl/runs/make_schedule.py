@@ -68,7 +68,6 @@ def make_schedule(
 def episode_specs(
     config: TrainConfig, numbers: Sequence[int], stream: SeedStream = SeedStream.TRAINING
 ) -> list[EpisodeSpec]:
-    """Return the specs of a run's episodes, by their numbers."""
     variants = config.environment.variants
     # An evaluation is of the whole task.
     total = config.total_of_curriculum if stream is SeedStream.TRAINING else None
@@ -76,7 +75,6 @@ def episode_specs(
 
 
 def _positions(config: TrainConfig, state: TrainingState) -> list[EnvPosition]:
-    """Return where the run left its envs, or where they begin."""
     variants, total = config.environment.variants, config.total_of_curriculum
     slots = first_positions(config.seed, variants, config.n_envs, state.episodes, total)
     places = state.slots or [(slot.episode, None, None) for slot in slots]

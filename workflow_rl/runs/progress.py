@@ -48,7 +48,6 @@ def show_progress(
     row: Mapping[str, float],
     last_update: int | None = None,
 ) -> None:
-    """After an update, whose metrics are `row`."""
     if len(learners) == 1:
         config = learners[0].config
         returns = described_returns(config, learners[0].state)

@@ -318,14 +318,12 @@ class RunDir:
             np.savez(file, **arrays)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Write summary.json, of a run that ends here, finished or not."""
         with self.writing("summary.json") as path:
             write_json(path, summary)
 
 
 @contextmanager
 def _usable(path: Path) -> Iterator[None]:
-    """Raise UserError for OSError."""
     try:
         yield
     except OSError as error:

@@ -73,7 +73,6 @@ class TrainingState:
     recent_variants: deque[str] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))
 
     def advance(self, rollout: Rollout, seconds: Seconds) -> None:
-        """Count an update that learned from this rollout."""
         self.updates += 1
         self.worker_seconds_collecting += rollout.worker_seconds
         self.wall_seconds += seconds.total
@@ -105,11 +104,9 @@ class TrainingState:
 
     @property
     def n_recent(self) -> int:
-        """See the function."""
         return n_recent(self.episodes, self.env_steps, self.episode_length)
 
     def has_skipped(self, episodes: int = RECENT_EPISODES) -> bool:
-        """See the function."""
         return has_skipped(self.skipped_episodes, self.episodes, episodes)
 
     def recent_mean(
@@ -138,7 +135,6 @@ class TrainingState:
         return {name: float(np.mean(values)) for name, values in of_each.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
         slots = [
             [episode, None if actions is None else torch.from_numpy(_smallest(actions)), total]
             for episode, actions, total in self.slots

@@ -24,7 +24,7 @@ from workflow_rl.collection import try_in_worker
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.environments.challenge import NOTHING, Side
 from workflow_rl.environments.env_batch import EnvBatchFactory
-from workflow_rl.environments.environment import ENV, Environment
+from workflow_rl.environments.environment import ENV, OPPONENTS, Environment
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.source import guests, make_environment
@@ -56,7 +56,7 @@ from workflow_rl.runs.run_dir import locked
 from workflow_rl.runs.saved_agent import load_saved
 from workflow_rl.studies.duel_config import DuelConfig
 from workflow_rl.studies.matrix_game import Array, equilibrium, priorities
-from workflow_rl.studies.one_side import OPPONENTS, RANDOM, OneSide, text_of_weights
+from workflow_rl.studies.one_side import RANDOM, OneSide, text_of_weights
 from workflow_rl.terminal import in_short
 
 EPISODES_TOGETHER = 16

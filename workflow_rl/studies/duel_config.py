@@ -7,8 +7,8 @@ from typing import Literal
 from pydantic import Field
 
 from workflow_rl.agents.settings import Count, Settings
+from workflow_rl.environments.environment import weights_of
 from workflow_rl.runs.config import Episodes
-from workflow_rl.studies.one_side import weights_of
 
 
 class DuelConfig(Settings):

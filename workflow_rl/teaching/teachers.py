@@ -47,7 +47,6 @@ class Teacher(NamedTuple):
 
 
 def returns_in_words(told: Mapping[str, Any]) -> str:
-    """Return what `returns_of` says as text."""
     interval = math.nan if told["return_interval_95"] is None else told["return_interval_95"]
     return f"{Mean(told['return_mean'], interval).told(1)} in {told['episodes']} episodes"
 

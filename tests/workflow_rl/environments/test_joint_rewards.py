@@ -9,7 +9,6 @@ import pytest
 from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
-from workflow_rl.studies.one_side import OneSide
 
 from tests.altered import altered
 from tests.tiny_teams import ShiftEnv, Shifts
@@ -19,6 +18,7 @@ from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import EpisodeError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.studies.one_side import OneSide
 from workflow_rl.teaching.teachers import actor_of
 
 AGENTS = ("a", "b", "c")

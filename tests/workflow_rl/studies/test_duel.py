@@ -13,6 +13,7 @@ from workflow_rl.studies.one_side import weights_of
 
 from tests.cli import call, refused
 from workflow_rl.agents.policies.team_policy import load_policy_or_team
+from workflow_rl.environments.environment import weights_of
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.config import TrainConfig

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from workflow_rl.studies.one_side import (
-    OneSide,
-    SomeAgents,
-    text_of_weights,
-    weights_of,
-)
 
 from tests.tiny_teams import ShiftEnv
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.agents.policies.team_policy import TeamParameters
+from workflow_rl.environments.environment import weights_of
 from workflow_rl.environments.joint_env import JointEnv
 from workflow_rl.errors import ConfigError
+from workflow_rl.studies.one_side import (
+    OneSide,
+    SomeAgents,
+    text_of_weights,
+)
 
 SHIFT, KUHN = "tests.tiny_teams:ShiftEnv", "examples.small_games:Kuhn"
 

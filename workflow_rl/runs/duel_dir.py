@@ -23,7 +23,6 @@ from workflow_rl.output_files import (
     write_json,
 )
 from workflow_rl.runs.signature import SIGNATURE, made_here, signed
-from workflow_rl.studies.one_side import weights_of
 
 DUEL_FILE, EXPLOIT_FILE = "duel.json", "exploit.json"
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from workflow_rl.studies.one_side import weights_of
 
 from tests.cli import call, refused
 from workflow_rl.agents.policies.team_policy import load_policy_or_team

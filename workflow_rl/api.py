@@ -37,12 +37,7 @@ from workflow_rl.runs.folder import (
 from workflow_rl.runs.on_update import OnUpdate
 from workflow_rl.runs.return_curves import groups_of, known_to_all, warn_of_short_runs, with_returns
 from workflow_rl.runs.saved_agent import load_agent as load_agent
-from workflow_rl.runs.saved_agent import (
-    load_player,
-    require_guest,
-    saved_path,
-    scored_as,
-)
+from workflow_rl.runs.saved_agent import load_player, require_guest, saved_path, scored_as
 from workflow_rl.runs.signature import signed
 from workflow_rl.runs.trust import sign_named
 

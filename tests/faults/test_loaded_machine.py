@@ -14,9 +14,8 @@ import pytest
 
 from tests.faulty_env import FaultyEnv
 from tests.tiny_envs import CountingEnv
-from workflow_rl.collection.failures import WorkerError
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.collection.messages import Command
+from workflow_rl.collection.messages import Command, WorkerError
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.machine_facts import usable_cores

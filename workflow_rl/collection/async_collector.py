@@ -15,8 +15,7 @@ from workflow_rl.collection.assignments import (
     EpisodeAssignments,
     UnrollAssignments,
 )
-from workflow_rl.collection.failures import WorkerError
-from workflow_rl.collection.messages import Command, Reply
+from workflow_rl.collection.messages import Command, Reply, WorkerError
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.rollout import Following, Gathering, Rollout, require_any
 from workflow_rl.collection.trace import COLLECTOR, Activity

@@ -17,13 +17,16 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 
 import cloudpickle
 
-from workflow_rl.collection.failures import (
+from workflow_rl.collection.messages import (
+    Command,
+    Failure,
     Fault,
+    Reply,
+    Request,
     StopRequested,
     TooManyFailuresError,
     WorkerError,
 )
-from workflow_rl.collection.messages import Command, Failure, Reply, Request
 from workflow_rl.collection.trace import Trace
 from workflow_rl.environments.episode import EpisodeSpec
 

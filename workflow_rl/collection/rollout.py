@@ -11,7 +11,7 @@ import numpy as np
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.assignments import EnvPosition
-from workflow_rl.collection.failures import TooManyFailuresError
+from workflow_rl.collection.messages import TooManyFailuresError
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.errors import ObservationError

@@ -11,7 +11,7 @@ from concurrent.futures import Future, wait
 from typing import NamedTuple, Self, TypeAlias
 
 from workflow_rl.agents.policies.numpy_policy import Actor, Policy
-from workflow_rl.collection.failures import TooManyFailuresError
+from workflow_rl.collection.messages import TooManyFailuresError
 from workflow_rl.collection.pool import POLL_SECONDS, AnyPool
 from workflow_rl.collection.rollout import Collector, Following, Rollout
 from workflow_rl.collection.trace import COLLECTOR, Activity

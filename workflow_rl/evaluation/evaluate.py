@@ -20,8 +20,8 @@ from workflow_rl.agents.settings import Settings
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.failures import Fault, TooManyFailuresError
 from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.collection.messages import Fault, TooManyFailuresError
 from workflow_rl.collection.rollout import outweighing, what_is_not_finite
 from workflow_rl.environments.challenge import Scores, Scoring
 from workflow_rl.environments.environment import Environment

@@ -19,9 +19,7 @@ np.int = int  # type: ignore[attr-defined]  # CybORG's name of it, which NumPy 1
 gym.logger.set_level(gym.logger.ERROR)
 
 from CybORG import CybORG  # noqa: E402
-from CybORG.Agents.Wrappers.PettingZooParallelWrapper import (  # noqa: E402
-    PettingZooParallelWrapper,
-)
+from CybORG.Agents.Wrappers.PettingZooParallelWrapper import PettingZooParallelWrapper  # noqa: E402
 from CybORG.Simulator.Scenarios import DroneSwarmScenarioGenerator  # noqa: E402
 
 

@@ -43,11 +43,9 @@ MEMORY_FOLDER = "memory"
 """The steps that an agent remembers, beside the latest checkpoint."""
 _PARTS = ("format", "config", "agent", "training", "policies", "run_id", "memory")
 _SOME_BYTES = 2**16
-_EARLIER = "was made by an earlier version of the package, and this version cannot read it"
 _OTHER_KINDS = {
     b"_stable_baselines3_version": "is a model of Stable-Baselines3, which only that loads: a "
     "script like examples/sb3_ppo.py can play it on our environment (docs/how-to/clients.md)",
-    b"/data.pkl": _EARLIER,
     LIST.encode(): "is a folder for a challenge, packed: unpack it, and give the policy in it",
     b".npy": "is a policy file, which acts but has no critic to learn with: give a run's folder or "
     "a checkpoint (.safetensors)",
@@ -98,9 +96,6 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint of this package. Raises UserError."""
     if not path.is_file():
-        earlier = path.with_suffix(".pt")
-        if earlier.is_file():
-            raise UserError(f"{earlier} {_EARLIER}")
         raise UserError(f"there is no checkpoint at {path}")
     try:
         written = writing_of(path)

@@ -12,13 +12,7 @@ from pydantic import AfterValidator, Field, PrivateAttr
 
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.algorithm import Algorithm
-from workflow_rl.agents.settings import (
-    Count,
-    CountOrNone,
-    OneOf,
-    Settings,
-    giver,
-)
+from workflow_rl.agents.settings import Count, CountOrNone, OneOf, Settings, giver
 from workflow_rl.agents.user_modules import is_found_as
 from workflow_rl.collection.pool import AUTO, LOCAL, NONE, readable
 from workflow_rl.environments.environment import Environment, interpreter
@@ -26,13 +20,7 @@ from workflow_rl.environments.named_by_file import TRUST_IT, is_plain, require_n
 from workflow_rl.environments.source import default_env, guests
 from workflow_rl.errors import ConfigError
 from workflow_rl.runs.presets import KNOWN
-from workflow_rl.runs.resolve import (
-    LEAST_EPISODES,
-    LEAST_OF_LONG,
-    Asked,
-    require_possible,
-    resolve,
-)
+from workflow_rl.runs.resolve import LEAST_EPISODES, LEAST_OF_LONG, Asked, require_possible, resolve
 from workflow_rl.runs.saved_config import (
     UnknownSettings,
     flattened,

@@ -14,7 +14,7 @@ from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection import try_in_worker
-from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
+from workflow_rl.collection.messages import StopRequested, TooManyFailuresError
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.environments.env_batch import EnvBatchFactory
 from workflow_rl.environments.environment import Environment

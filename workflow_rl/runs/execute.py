@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workflow_rl import portable
-from workflow_rl.collection.failures import StopRequested
+from workflow_rl.collection.messages import StopRequested
 from workflow_rl.collection.pool import NONE
 from workflow_rl.collection.worker_process import require_no_worker
 from workflow_rl.environments.source import guests

@@ -18,14 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from workflow_rl.errors import UserError
-from workflow_rl.output_files import (
-    NOT_OURS,
-    read_json,
-    read_text,
-    reading,
-    require_numbers,
-    write_json,
-)
+from workflow_rl.output_files import read_json, read_text, reading, require_numbers, write_json
 from workflow_rl.runs.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -143,15 +136,12 @@ def distinct_names(paths: Sequence[Path]) -> list[str]:
 
 def read_config(path: Path) -> TrainConfig:
     """A run's config. Raises UserError."""
-    try:
+    if not path.exists():
+        raise UserError(f"{path} does not exist")
+    if not (path / "config.json").exists():
+        raise UserError(f"{path} is not a run folder: it has no config.json")
+    with reading(path / "config.json"):
         return TrainConfig.from_dict(read_json(path / "config.json"))
-    except FileNotFoundError:
-        if not path.exists():
-            raise UserError(f"{path} does not exist") from None
-        raise UserError(f"{path} is not a run folder: it has no config.json") from None
-    except NOT_OURS as error:
-        # Which may say what the file has there, whatever its length.
-        raise UserError(f"{path / 'config.json'} cannot be read: {str(error)[:300]}") from None
 
 
 def read_summary(path: Path) -> dict[str, Any]:
@@ -177,12 +167,10 @@ def return_at_the_end(path: Path) -> float | None:
 def is_finished(path: Path) -> bool:
     """Whether the run in the folder, or those of several policies, came to the end: its summary
     says so. Raises UserError."""
-    try:
-        return bool(read_json(path / "summary.json")["finished"])
-    except FileNotFoundError:
+    if not (path / "summary.json").exists():
         return False
-    except NOT_OURS as error:
-        raise UserError(f"{path / 'summary.json'} cannot be read: {error}") from None
+    with reading(path / "summary.json"):
+        return bool(read_json(path / "summary.json")["finished"])
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:

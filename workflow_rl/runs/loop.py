@@ -17,8 +17,8 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.failures import STOP_SIGNALS, StopRequested
 from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.collection.messages import STOP_SIGNALS, StopRequested
 from workflow_rl.collection.pool import NONE, AnyPool
 from workflow_rl.collection.rollout import Collector
 from workflow_rl.collection.schedule import CollectorThread

@@ -9,13 +9,7 @@ from workflow_rl.agents.policies.numpy_policy import Policy
 from workflow_rl.collection.assignments import EnvPosition, first_positions
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.rollout import Collector, Following, Rollout, finite
-from workflow_rl.collection.schedule import (
-    BegunBatch,
-    CollectorThread,
-    ExactLag,
-    Schedule,
-    Share,
-)
+from workflow_rl.collection.schedule import BegunBatch, CollectorThread, ExactLag, Schedule, Share
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.training_state import TrainingState

@@ -19,7 +19,7 @@ from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.team import ACTS, TeamLayout
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.failures import TooManyFailuresError
+from workflow_rl.collection.messages import TooManyFailuresError
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.rollout import what_is_not_finite
 from workflow_rl.environments.action_mask import (

@@ -27,8 +27,8 @@ from workflow_rl.collection import local_pool
 from workflow_rl.collection import pool as pool_module
 from workflow_rl.collection.assignments import first_positions
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.failures import TooManyFailuresError, WorkerError
 from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.collection.messages import TooManyFailuresError, WorkerError
 from workflow_rl.collection.player import play_episode, player_at
 from workflow_rl.collection.pool import MAX_RAISES, WorkerConnection
 from workflow_rl.collection.rollout import in_order

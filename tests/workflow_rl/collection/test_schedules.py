@@ -22,8 +22,8 @@ from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.assignments import first_positions
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
 from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.collection.messages import StopRequested, TooManyFailuresError
 from workflow_rl.collection.rollout import Following, Rollout
 from workflow_rl.collection.schedule import (
     BegunBatch,

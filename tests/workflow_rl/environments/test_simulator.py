@@ -24,9 +24,8 @@ from tests.tiny_policies import actor_for
 from tests.tiny_runs import same_weights
 from workflow_rl import TrainConfig, environments, errors, evaluate, record, train
 from workflow_rl.collection import try_in_worker
-from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.collection.messages import Command
+from workflow_rl.collection.messages import Command, TooManyFailuresError
 from workflow_rl.collection.player import play_episodes
 from workflow_rl.commands.main import main
 from workflow_rl.environments import answers, simulator_process

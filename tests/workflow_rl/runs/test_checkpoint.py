@@ -107,7 +107,7 @@ def torch_format(path: Path) -> None:
         (
             "checkpoint.pt",
             lambda path: torch.save({"format": 2}, path),
-            r"checkpoint\.pt was made by an earlier version",
+            "does not begin as a checkpoint does",
         ),
     ],
     ids=["none", "another's", "another format", "later", "of torch"],
@@ -116,9 +116,6 @@ def test_what_is_no_checkpoint_is_named(name, write, said, tmp_path):
     write(tmp_path / name)
     with pytest.raises(UserError, match=said):
         load_checkpoint(tmp_path / name)
-    if name == "checkpoint.pt":
-        with pytest.raises(UserError, match=said):
-            load_checkpoint(saved_path(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from tests.workflow_rl.runs.preset_runs import (
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.assignments import first_positions
-from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
+from workflow_rl.collection.messages import StopRequested, TooManyFailuresError
 from workflow_rl.collection.player import player_at
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec

@@ -15,7 +15,7 @@ from tests.tiny_runs import run, same_weights
 from tests.workflow_rl.runs.small_runs import config_of
 from workflow_rl import api
 from workflow_rl.agents.ppo.config import PPOConfig
-from workflow_rl.collection.failures import TooManyFailuresError
+from workflow_rl.collection.messages import TooManyFailuresError
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.errors import ConfigError, ObservationError, UserError
 from workflow_rl.runs.checkpoint import load_checkpoint

@@ -32,7 +32,7 @@ from workflow_rl.runs.folder import (
     read_metrics,
     weights_digest,
 )
-from workflow_rl.runs.make_agent import LATEST
+from workflow_rl.runs.make_agent import LATEST, begin_with, load_memory, restored_agent
 from workflow_rl.runs.make_agent import make_agent as make_agent
 from workflow_rl.runs.make_schedule import make_schedule
 from workflow_rl.runs.metrics import row_of, summarise
@@ -105,14 +105,10 @@ class Learner:
         """
         self.agent = make_agent(self.config)
         if self._resumed is not None:
-            from workflow_rl.runs.make_agent import load_memory, restored_agent
-
             restored_agent(self.agent, self._resumed, self.path / LATEST)
             load_memory(self.agent, self._resumed, self.path)
             self.stopped = _enough(self.config, self.state, self.state.best_score)
         elif self._init_from is not None:
-            from workflow_rl.runs.make_agent import begin_with
-
             begin_with(self.agent, self._init_from, self.config)
         elif self.config.teacher is not None:
             from workflow_rl.runs.copy_teacher import copy_teacher

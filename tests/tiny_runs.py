@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -95,17 +96,18 @@ def run(
     names_simulator = "simulator" in config.given.get("env_args", {})
     is_replaced = make_envs is not None or not names_simulator
 
-    def collector_of(pool: LocalPool, config: TrainConfig) -> Any:
-        collector = loop.make_collector(pool, config)
+    make_collector = loop.make_collector
+
+    def interfered(pool: LocalPool, config: TrainConfig) -> Any:
+        collector = make_collector(pool, config)
         return collector if before is None else Interfered(collector, pool, before)
 
     resumed: Checkpoint | None = None
     if (path / "checkpoint.safetensors").exists():
         resumed = load_checkpoint(path / "checkpoint.safetensors")
-    with on_counting_envs(make_envs or make_counting_envs) if is_replaced else nullcontext():
-        return loop.train_policy(
-            config, path, resumed, quiet=True, watch=watch, collector_of=collector_of
-        )
+    envs = on_counting_envs(make_envs or make_counting_envs) if is_replaced else nullcontext()
+    with envs, patch.object(loop, "make_collector", interfered):
+        return loop.train_policy(config, path, resumed, quiet=True, watch=watch)
 
 
 def stop_before(number: int) -> Before:

@@ -34,7 +34,6 @@ from workflow_rl.runs.run_dir import NotWrittenError
 if TYPE_CHECKING:
     from workflow_rl.environments.env_batch import EnvBatchFactory
 
-MakeCollector: TypeAlias = Callable[[AnyPool, TrainConfig], Collector]
 Watch: TypeAlias = Callable[[Any], AbstractContextManager[Any]]
 MOMENT_SECONDS = 0.5
 """`timeout` and others send a signal twice at once, to the process and to its group."""
@@ -89,15 +88,12 @@ def train_policy(
     quiet: bool = False,
     trace_path: Path | None = None,
     watch: Watch = contextlib.nullcontext,
-    collector_of: MakeCollector = make_collector,
     last_update: int | None = None,
     draw: Draw | None = None,
 ) -> dict[str, Any]:
     """Train one policy and return its summary: see `train_together`. draw: see `Learner`."""
     learner = Learner(config, run_path, resumed, init_from, draw)
-    (summary,) = train_together(
-        [learner], quiet, trace_path, watch, collector_of, last_update=last_update
-    )
+    (summary,) = train_together([learner], quiet, trace_path, watch, last_update=last_update)
     return summary
 
 
@@ -126,7 +122,6 @@ def train_together(
     quiet: bool = False,
     trace_path: Path | None = None,
     watch: Watch = contextlib.nullcontext,
-    collector_of: MakeCollector = make_collector,
     begin: Callable[[], Meetings] = Meetings,
     last_update: int | None = None,
     conclude: Callable[[Sequence[dict[str, Any]]], None] | None = None,
@@ -141,7 +136,6 @@ def train_together(
         trace_path: file for a record of what the workers and the learners do when.
         watch: a context manager, entered with the pool while the runs last. It may stop them, as
             `stopped_by_signals` does.
-        collector_of: makes the collector.
         begin: called once the agents are made, before the runs' folders are opened. Returns where
             the learners wait for each other.
         last_update: the update after which the runs end, whatever their configs say.
@@ -169,7 +163,7 @@ def train_together(
         for learner in learners:
             stack.enter_context(learner)
         pool = make_pool(config, trace)
-        thread, collector = CollectorThread(pool), collector_of(pool, config)
+        thread, collector = CollectorThread(pool), make_collector(pool, config)
         for learner in learners:
             learner.learn_from(thread, collector, trace)
         lost: dict[Learner, str] = {}

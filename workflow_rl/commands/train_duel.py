@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from workflow_rl.commands.config_words import pairs_of, show_config
 from workflow_rl.commands.errors import own_command, training_errors
@@ -14,6 +15,7 @@ from workflow_rl.commands.options_by_env import chosen_env
 from workflow_rl.commands.training_options import new_config, training_command
 from workflow_rl.studies.duel_config import DuelConfig
 from workflow_rl.terminal import printable
+from workflow_rl.text_table import text_table
 
 
 def mode_option() -> click.Option:
@@ -87,6 +89,14 @@ def train_duel(**options: Any) -> None:
         ]
         told = ", ".join(f"{agent} {share:.1%}" for agent, share in drawn)
         click.echo(f"mixture of {side}:  {told}")
+    kinds = [np.array([*payoffs.values()]) for payoffs in record.by_kind.values()]
+    first, agents = next(iter(record.agents.items()))
+    rows = [
+        [agent, *(f"{of[:, row].mean():.2f} ({of[:, row].min():.2f})" for of in kinds)]
+        for row, agent in enumerate(agents)
+    ]
+    click.echo(f"What {first} gets from each kind of opponent: the mean (and the lowest)")
+    click.echo(text_table([first, *record.by_kind], rows))
     click.echo(f"duel:     {path / 'duel.json'}, and in the same folder a run of each policy")
     click.echo(f"picture:  {path / 'duel.png'}")
     asked = [("--env", config.env), ("--preset", config.preset), ("--sides", settings.sides)]

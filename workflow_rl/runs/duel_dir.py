@@ -39,7 +39,9 @@ class DuelRecord:
     or names and paths that the user gave. payoffs: mean returns of the first side [R, C], in the
     order of the agents. intervals: half of each mean's 95% interval. mixtures: at the start, and
     after each generation. opponents: by generation, the shares in which new agents met each side.
-    is_own: whether this user's command wrote the file.
+    by_kind: at the duel's end, mean returns of the first side's agents [R] against opponents, by
+    kind of opponent and by name: the environment's "fixed" ones, those "by hand", other ones at the
+    "start", and those "learned". is_own: whether this user's command wrote the file.
     """
 
     config: dict[str, Any]
@@ -49,6 +51,7 @@ class DuelRecord:
     intervals: list[list[float]] = field(default_factory=list)
     mixtures: list[Shares] = field(default_factory=list)
     opponents: list[Shares] = field(default_factory=list)
+    by_kind: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     is_own: bool = field(default=True, compare=False)
 
     def write(self, path: Path) -> None:
@@ -210,6 +213,10 @@ def _require_whole(record: DuelRecord) -> None:
         for table in (record.payoffs, record.intervals)
     ):
         raise ValueError("its tables do not fit its agents")
+    for payoffs in record.by_kind.values():
+        of_kind = np.array([*payoffs.values()], np.float64)
+        if of_kind.ndim != 2 or of_kind.shape[1] > size[0] or not np.isfinite(of_kind).all():
+            raise ValueError("its payoffs by kind do not fit its agents")
     for kind in (record.mixtures[: n_met + 1], record.opponents):
         for generation, shares in enumerate(kind):
             for side in record.agents:

@@ -9,11 +9,13 @@ is in the folder, so that a duel which is killed goes on where it was.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +23,14 @@ import numpy as np
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.collection import try_in_worker
-from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.environments.challenge import NOTHING, Side
-from workflow_rl.environments.env_batch import EnvBatchFactory
 from workflow_rl.environments.environment import ENV, OPPONENTS, Environment
-from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
+from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.source import guests, make_environment
 from workflow_rl.errors import ConfigError, UserError, message_of
-from workflow_rl.evaluation.evaluate import play_with_progress
-from workflow_rl.evaluation.intervals import mean_of
+from workflow_rl.evaluation.intervals import Mean, mean_of
 from workflow_rl.output_files import begin_folder, make_folder
-from workflow_rl.progress_bar import Progress
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.duel_dir import (
@@ -44,7 +42,7 @@ from workflow_rl.runs.duel_dir import (
     read_duel,
     responses_of,
 )
-from workflow_rl.runs.execute import AtOnce, Outcome, execute, new_plan
+from workflow_rl.runs.execute import Outcome, execute, new_plan
 from workflow_rl.runs.export import write_policy
 from workflow_rl.runs.folder import can_go_on, is_finished
 from workflow_rl.runs.learner import only_warned
@@ -54,13 +52,11 @@ from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.resume import free_on_resume, resumed_plan
 from workflow_rl.runs.run_dir import locked
 from workflow_rl.runs.saved_agent import load_saved
+from workflow_rl.studies.attackers import beginnings, by_hand, names_by_hand, played, worst_first
 from workflow_rl.studies.duel_config import DuelConfig
 from workflow_rl.studies.matrix_game import Array, equilibrium, priorities
 from workflow_rl.studies.one_side import RANDOM, OneSide, text_of_weights
 from workflow_rl.terminal import in_short
-
-EPISODES_TOGETHER = 16
-"""How many a worker plays at once, where envs act together."""
 
 
 def sides_in(config: TrainConfig, rules: str) -> Mapping[str, Side]:
@@ -171,34 +167,6 @@ def trained(
     return execute(plan, folder, watch=watch, choose=False, init_from=init_from, **options)
 
 
-def played(
-    environment: Environment,
-    wanted: Sequence[tuple[Actor, Sequence[EpisodeSpec]]],
-    config: TrainConfig,
-    quiet: bool = True,
-    make_envs: EnvBatchFactory | None = None,
-) -> list[list[float]]:
-    """Return the returns of each actor's episodes, all played by one pool of a config's workers.
-
-    make_envs: makes other envs than the environment's. Raises TooManyFailuresError, also for an
-    episode that cannot be played, and StopRequested.
-    """
-    if environment.env_id in guests:
-        environment.check()  # It compiles, so that the workers find all on disk.
-    together = EPISODES_TOGETHER if environment.plays_together else 1
-    pool = LocalPool(
-        make_envs or environment.make_envs, config.n_workers, together, config.worker_timeout,
-        preload=environment.preload,
-    )  # fmt: skip
-    total = sum(len(specs) for _, specs in wanted)
-    with stopped_by_signals(AtOnce()), pool, Progress(quiet, total, "ep") as bar:
-        trajectories = [
-            play_with_progress(pool, actor, specs, bar, together=together)
-            for actor, specs in wanted
-        ]
-    return [[trajectory.episode_return for trajectory in of] for of in trajectories]
-
-
 def run_duel(
     config: TrainConfig,
     path: Path,
@@ -250,6 +218,10 @@ def checked_sides(
         raise ConfigError(
             "warm_start_side", f"{settings.warm_start_side}: it goes with --warm-start"
         )
+    if settings.copy_known and not any(names_by_hand(side.env) for side in sides.values()):
+        raise ConfigError("copy_known", f"{config.env} brings no attackers: leave this option out")
+    if settings.copy_known and not config.plug_in.takes_teachers:
+        raise ConfigError("copy_known", f"{config.algorithm} copies no agent: use ppo")
     for name, named in (
         ("start", [*start]),
         ("warm_start_side", [settings.warm_start_side] * bool(settings.warm_start_side)),
@@ -288,7 +260,7 @@ def _try_start(
 def _going_on(path: Path, asked: DuelRecord) -> DuelRecord:
     """Return the record with which the duel in a folder goes on. Raise UserError for another."""
     before, free = read_duel(path), {*free_on_resume(asked.config), "generations"}
-    was = {**before.config, **before.duel}
+    was = {**before.config, **DuelConfig().to_dict(), **before.duel}
     now = {**asked.config, **asked.duel}
     for name in sorted({*was, *now} - free):
         if was.get(name) != now.get(name):
@@ -320,6 +292,7 @@ class _Duel:
         while len(self.record.opponents) < self.settings.generations:
             opponents = self.opponents()
             self._keep({side: self._responses(side, opponents) for side in self.sides}, opponents)
+        self._fill_kinds()
         with only_warned(self.path / "duel.png"):
             from workflow_rl.reporting.policies_figure import draw_folder  # It loads matplotlib.
 
@@ -380,16 +353,34 @@ class _Duel:
 
     def _responses(self, side: str, opponents: Shares) -> list[str]:
         """Train a side's next policies, and return their files."""
-        return [self._response(side, opponents, n) for n in range(self.record.responses[side])]
+        (other,) = self.sides.keys() - {side}
+        met, number = self.record.weights(self.path, other, opponents), self.record.responses[side]
+        starts = functools.cache(lambda: self._starts(self._config_of(side, met), number))
+        return [self._response(side, met, n, starts) for n in range(number)]
 
-    def _response(self, side: str, opponents: Shares, number: int) -> str:
-        """Train one of a side's next policies, if that is still to be done, and return its file."""
+    def _starts(self, config: TrainConfig, number: int) -> Sequence[Mapping[str, Any]]:
+        """Return what each of a side's next policies changes in the config, if it begins anew."""
+        if not self.settings.copy_known:
+            return [NOTHING] * number
+        attackers, episodes = by_hand(config.environment), self.settings.payoff_episodes
+        return beginnings(config, worst_first(config, attackers, episodes, self.quiet), number)
+
+    def _response(
+        self,
+        side: str,
+        met: Mapping[str, float],
+        number: int,
+        starts: Callable[[], Sequence[Mapping[str, Any]]],
+    ) -> str:
+        """Train one of a side's next policies, if that is still to be done, and return its file.
+
+        met: the opponents. starts: see `_starts`.
+        """
         generation = len(self.record.mixtures)
         # No side's label has a point.
         name = label(side) + (f".{number + 1}" if number else "")
         folder = self.path / f"generation-{generation}" / name
-        (other,) = self.sides.keys() - {side}
-        config = self._config_of(side, self.record.weights(self.path, other, opponents), number)
+        config = self._config_of(side, met, number)
         before = self.path / f"generation-{generation - 1}" / name / LATEST
         is_warm = self.settings.warm_start and self.settings.warm_start_side in ("", side)
         begins = load_checkpoint(before) if is_warm and before.exists() else None
@@ -398,7 +389,9 @@ class _Duel:
             make_folder(folder)
         except OSError as error:
             raise UserError(f"{error.filename} cannot be used: {error.strerror}") from None
-        trained(config, folder, init_from=begins, quiet=self.quiet)
+        goes_on = begins is not None or can_go_on(folder)
+        changes = NOTHING if goes_on else starts()[number]
+        trained(config, folder, [changes], init_from=begins, quiet=self.quiet)
         policy = load_saved(folder / LATEST).policy
         write_policy(policy.parameters, config.environment, folder.with_name(f"{name}.npz"))
         return f"generation-{generation}/{name}.npz"
@@ -416,37 +409,73 @@ class _Duel:
         self._tell()
 
     def _fill_table(self) -> None:
-        """Play all pairs that the table lacks. Every pair plays the same episodes."""
-        record, side = self.record, next(iter(self.sides.values()))
-        rows, columns = (
-            [record.agent(self.path, name) for name in names] for names in record.agents.values()
-        )
+        """Play all pairs that the table lacks."""
+        record, second = self.record, [*self.sides][1]
+        columns = [record.agent(self.path, name) for name in record.agents[second]]
         payoffs, intervals = ([*map(list, of)] for of in (record.payoffs, record.intervals))
-        payoffs += [[] for _ in rows[len(payoffs) :]]
-        intervals += [[] for _ in rows[len(intervals) :]]
+        for row, means in enumerate(self._means(columns, [*map(len, payoffs)])):
+            if row == len(payoffs):
+                payoffs.append([])
+                intervals.append([])
+            payoffs[row] += [of.mean for of in means]
+            intervals[row] += [float(np.nan_to_num(of.interval_95)) for of in means]
+        self.record = dataclasses.replace(record, payoffs=payoffs, intervals=intervals)
+
+    def _means(self, opponents: Sequence[str], known: Sequence[int]) -> list[list[Mean]]:
+        """Return what each of the first side's agents gets from opponents. Every pair plays the
+        same episodes.
+
+        known: by agent, how many opponents, from the first, are left out; none for later agents.
+        """
+        (first, side), *_ = self.sides.items()
+        agents = [self.record.agent(self.path, name) for name in self.record.agents[first]]
         numbers = range(self.settings.payoff_episodes)
         specs = [episode_spec(self.config.seed, n, (), SeedStream.SELECTION) for n in numbers]
         # Actors of the same environment share a pool of workers.
         pools: dict[str, list[tuple[int, Actor, str]]] = {}
-        for row, agent in enumerate(rows):
-            actor, args = actor_for_side(agent, side, dict.fromkeys(columns, 1.0))
-            pairs = pools.setdefault(json.dumps(args, sort_keys=True), [])
-            pairs += [(row, actor, column) for column in columns[len(payoffs[row]) :]]
+        for row, (agent, n_known) in enumerate(zip_longest(agents, known, fillvalue=0)):
+            if missing := opponents[n_known:]:
+                actor, args = actor_for_side(str(agent), side, dict.fromkeys(opponents, 1.0))
+                pairs = pools.setdefault(json.dumps(args, sort_keys=True), [])
+                pairs += [(row, actor, opponent) for opponent in missing]
+        found: list[list[Mean]] = [[] for _ in agents]
         for text, pairs in pools.items():
             environment = make_environment(
                 side.env, json.loads(text), masks=self.config.action_mask
             )
             separate_like(self.config.environment, environment)
             wanted = [
-                (actor, [spec._replace(variant=column) for spec in specs])
-                for _, actor, column in pairs
+                (actor, [spec._replace(variant=opponent) for spec in specs])
+                for _, actor, opponent in pairs
             ]
             returns = played(environment, wanted, self.config)
             for (row, _, _), sample in zip(pairs, returns, strict=True):
-                mean, interval = mean_of([sample])
-                payoffs[row].append(mean)
-                intervals[row].append(float(np.nan_to_num(interval)))
-        self.record = dataclasses.replace(record, payoffs=payoffs, intervals=intervals)
+                found[row].append(mean_of([sample]))
+        return found
+
+    def _fill_kinds(self) -> None:
+        """Play the first side's agents against those that the environment brings for the other
+        side, as far as that is still to be done, and add the payoffs by kind to the record."""
+        record, second = self.record, [*self.sides][1]
+        other, n_start = self.sides[second], len(record.duel["start"][second]) or 1
+        kinds = {"fixed": [*other.fixed], "by hand": [*names_by_hand(other.env)]}
+        brought = [name for names in kinds.values() for name in names]
+        had = {name: payoffs for of in record.by_kind.values() for name, payoffs in of.items()}
+        n_had = min((len(had.get(name, ())) for name in brought), default=0)
+        means = self._means(brought, [len(brought)] * n_had)
+        payoffs = {
+            name: [*had.get(name, ())[:n_had], *(of[n].mean for of in means[n_had:])]
+            for n, name in enumerate(brought)
+        }
+        agents = record.agents[second]
+        kinds["start"] = [name for name in agents[:n_start] if name not in brought]
+        kinds["learned"] = agents[n_start:]
+        payoffs |= dict(zip(agents, np.array(record.payoffs).T.tolist(), strict=True))
+        by_kind = {kind: {of: payoffs[of] for of in names} for kind, names in kinds.items()}
+        by_kind = {kind: of for kind, of in by_kind.items() if of}
+        if by_kind != record.by_kind:
+            self.record = dataclasses.replace(record, by_kind=by_kind)
+            self.record.write(self.path)
 
     def _tell(self) -> None:
         record, payoffs = self.record, np.array(self.record.payoffs)

@@ -34,6 +34,12 @@ class DuelConfig(Settings):
         "",
         description="The side to which --warm-start applies. By default it applies to both.",
     )
+    copy_known: bool = Field(
+        False,
+        description="Begin the policies of a side as copies of its attackers that were written by "
+        "hand, as exploit does: the first as a copy of the one that gets the most, the second "
+        "of --responses as a copy of the next, the third untrained, and so on.",
+    )
     keep: str = Field(
         "",
         description="Agents of --start that new policies of the other side meet in a fixed share "

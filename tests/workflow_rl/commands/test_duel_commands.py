@@ -19,6 +19,7 @@ def test_the_commands_end_to_end(tmp_path):
     train = ("train-duel", OPTIONS, GAME, SMALL, played, duel)
     said = said_by(*train)
     assert "generation 1: first gets" in said
+    assert "│ first │ fixed │ start │ learned │" in " ".join(said.split())
     assert shlex.join(["exploit", str(duel), *shlex.split(OPTIONS)]) in " ".join(said.split())
     assert said_by(*train) == said.partition("generation 0")[0] + said[said.index("mixture of") :]
     refused(call(*train, "--seed 1"), "go on with the same")

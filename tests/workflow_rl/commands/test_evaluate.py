@@ -91,12 +91,6 @@ def test_the_end_of_a_run_writes_all_scores(tmp_path):
     assert {**scored_of(tmp_path), "seconds": 0} == {**written, "seconds": 0}
 
 
-def test_the_end_of_a_run_on_another_environment_writes_its_scores(tmp_path):
-    final = ["--final-evaluation 2 --run-dir", tmp_path]
-    assert "2 episodes, seed 0" in said_by("train-sync", CART_POLE, TINY, *final)
-    assert len(scored_of(tmp_path)["returns"]) == 2
-
-
 @pytest.mark.parametrize(
     "option", ["--red-agent B_lineAgent", "--max-steps 30", "--simulator cyborg", "--author Ada"]
 )
@@ -157,22 +151,6 @@ def test_several_agents_are_scored_one_after_another(cart_pole_run, tmp_path):
     before = (runs[0] / "evaluation.json").read_bytes()
     refused(call("evaluate", runs[0], tmp_path / "none", "--episodes 3"), "no checkpoint at")
     assert (runs[0] / "evaluation.json").read_bytes() == before
-
-
-def test_a_report_shows_the_scores_of_the_agent_that_is_there(cart_pole_run, tmp_path, caplog):
-    path = shutil.copytree(cart_pole_run, tmp_path / "run")
-
-    def is_scored() -> bool:
-        said_by("report", path, "--output", tmp_path / "report.html")
-        return "not scored yet" not in (tmp_path / "report.html").read_text()
-
-    said_by("evaluate", path, FEW)
-    assert is_scored()
-    as_if_learned_on(path)
-    assert not is_scored()
-    assert f"{path / 'evaluation.json'} does not say that it is of" in caplog.text
-    said_by("evaluate", path, FEW)
-    assert is_scored()
 
 
 def test_scores_go_where_they_are_asked_for(cart_pole_run, tmp_path):

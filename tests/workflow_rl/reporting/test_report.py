@@ -257,11 +257,12 @@ def test_the_score_of_a_population_is_its_best_policys(tmp_path):
 
 
 @pytest.mark.parametrize("digest", [None, hashlib.sha256(b"another agent").hexdigest()])
-def test_scores_of_another_agent_are_not_shown(digest, tmp_path):
+def test_scores_of_another_agent_are_not_shown(digest, tmp_path, caplog):
     """Of the one before the run went on, or of another run; or nobody knows of which."""
     run = make_run(tmp_path / "run")
     scored(run, b"an agent", digest)
     assert "run not scored yet" in section(page_of(tmp_path, run), "Scores")
+    assert f"{run / 'evaluation.json'} does not say that it is of" in caplog.text
 
 
 def test_a_run_that_stopped_and_its_faults(tmp_path):

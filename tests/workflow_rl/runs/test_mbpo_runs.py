@@ -127,11 +127,6 @@ def test_sac_is_mbpo_without_a_model(tmp_path):
     ("changes", "name"),
     [
         ({"settings": {"nonsense": 1}}, "nonsense"),
-        ({"algorithm": "dqn", "settings": None}, "algorithm"),
-        ({"algorithm": "ppo"}, "batch_size"),
-        ({"algorithm": "sac", "settings": {"imagined_share": 0.5}}, "imagined_share"),
-        ({"device": "cuda"}, "device"),
-        # With the environment.
         ({"env": "tests.any_envs:PuzzleEnv", "env_args": {}}, "algorithm"),
         ({"settings": {"target_entropy": 1.5}}, "target_entropy"),
         ({**BOX, "settings": {"target_entropy": 0.7}}, "target_entropy"),

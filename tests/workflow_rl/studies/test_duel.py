@@ -11,9 +11,13 @@ import numpy as np
 import pytest
 
 from tests.cli import call, refused
-from workflow_rl.agents.policies.team_policy import load_policy_or_team
+from workflow_rl.agents.policies.team_policy import TeamParameters, load_policy_or_team
+from workflow_rl.cage2.guest import Cage2Guest
+from workflow_rl.cage2.red.roster import LIBRARY
 from workflow_rl.environments.environment import weights_of
+from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.environments.source import make_environment
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.duel_dir import DuelRecord, read_duel
@@ -22,6 +26,7 @@ from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.trust import sign
 from workflow_rl.studies import duel
+from workflow_rl.studies.attackers import played
 from workflow_rl.studies.duel import run_duel
 from workflow_rl.studies.duel_config import DuelConfig
 from workflow_rl.studies.exploit import attack
@@ -40,6 +45,14 @@ def config_of(mode: str = "async", n_workers: int = 1, **changes: Any) -> TrainC
         mode, 10, n_workers=n_workers, envs_per_worker=10 // n_workers,
         settings={"hidden_sizes": (4,), "learning_rate": 0.1}, **{**given, "seed": 3, **changes},
     )  # fmt: skip
+
+
+def cage2(**changes: Any) -> TrainConfig:
+    return TrainConfig(
+        **{"mode": "async", "env": Cage2Guest.env_id, "env_args": {"max_steps": 30}},
+        **{"total_episodes": 8, "n_envs": 4, "n_workers": 1, "episodes_per_update": 4, **changes},
+        settings={"hidden_sizes": (8,)},
+    )
 
 
 def run_killed(
@@ -64,7 +77,8 @@ def weights(path: Path) -> dict[str, Any]:
     """Return the arrays of all policy files of a duel, and its payoffs."""
     found: dict[str, Any] = {"payoffs": read_duel(path).payoffs}
     for file in sorted(path.rglob("*.npz")):
-        (policy,) = load_policy_or_team(file)[0].parameters.values()
+        loaded, _ = load_policy_or_team(file)
+        (policy,) = loaded.parameters.values() if isinstance(loaded, TeamParameters) else [loaded]
         found[str(file.relative_to(path))] = [*map(np.ndarray.tolist, policy.weights)]
     return found
 
@@ -175,9 +189,26 @@ def test_a_duel_goes_on_past_its_end_and_is_no_other_duel(reference, tmp_path):
     before = read_duel(path)
     record = run_duel(config_of(), path, SETTINGS.changed(generations=3))
     assert len(record.opponents) == 3
+    by_kind, was = (of.by_kind["fixed"]["random"] for of in (record, before))
+    assert len(by_kind) == 4
+    assert by_kind[:3] == was
     assert np.array_equal(np.array(record.payoffs)[:3, :3], before.payoffs)
     with pytest.raises(ConfigError, match="no side"):
         run_duel(config_of(), tmp_path / "other", SETTINGS, {"third": ["x"]})
+
+
+def test_payoffs_are_told_by_kind_of_opponent(reference):
+    record, payoffs = read_duel(reference), np.array(read_duel(reference).payoffs)
+    learned = record.agents["second"][1:]
+    start = {"start/second.npz": payoffs[:, 0].tolist()}
+    by_table = dict(zip(learned, payoffs[:, 1:].T.tolist(), strict=True))
+    assert record.by_kind == {"fixed": record.by_kind["fixed"], "start": start, "learned": by_table}
+    side = duel.sides_of(GymnasiumEnvironment(MATRIX), "")["first"]
+    specs = [episode_spec(3, n, (), SeedStream.SELECTION) for n in range(20)]
+    for agent, mean in zip(record.agents["first"], record.by_kind["fixed"]["random"], strict=True):
+        actor, args = duel.actor_for_side(str(reference / agent), side, {"random": 1.0})
+        (returns,) = played(make_environment(side.env, args), [(actor, specs)], config_of())
+        assert mean == pytest.approx(np.mean(returns))
 
 
 @pytest.mark.parametrize(
@@ -242,9 +273,31 @@ def test_a_side_may_train_several_policies_in_a_generation(reference, tmp_path, 
         run_duel(config_of(), paths[0], other)
 
 
+def test_copies_of_attackers_written_by_hand_are_the_same_for_any_workers(tmp_path, monkeypatch):
+    settings = DuelConfig(generations=1, payoff_episodes=6, copy_known=True, responses="Red=3")
+    numbers = {"n_envs": 5, "total_episodes": 10, "episodes_per_update": 5, "checkpoint_every": 1}
+    path, found = tmp_path / "killed", []
+    # In the middle of the second of Red's policies.
+    run_killed(monkeypatch, Learner, "learn_once", 6, cage2(**numbers), path, settings)
+    for folder, n_workers in ((path, 5), (tmp_path / "one", 1), (tmp_path / "two", 2)):
+        run_duel(cage2(**numbers, n_workers=n_workers), folder, settings)
+        found.append(weights(folder))
+    assert found[0] == found[1] == found[2]
+    generation = path / "generation-1"
+    by_kind = read_duel(path).by_kind
+    assert by_kind["by hand"].keys() == LIBRARY.keys()
+    assert [len(of) for of in by_kind["by hand"].values()] == [2] * len(LIBRARY)
+    first, second, third, blue = (
+        read_config(generation / name).teacher for name in ("Red", "Red.2", "Red.3", "Blue")
+    )
+    assert len({first, second} & LIBRARY.keys()) == 2
+    assert third is blue is None
+
+
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
+        ({"copy_known": True}, "Matrix brings no attackers"),
         ({"responses": "third=2"}, "third is no side"),
         ({"responses": "second=1.5"}, "a whole number"),
         ({"responses": "second=0"}, "is not side=number"),
@@ -279,6 +332,7 @@ def test_one_side_alone_begins_with_what_it_learned(tmp_path):
     "damage",
     [
         *({"payoffs": [[1.0]]}, {"opponents": 3}, {"further": 1}, {"config": [1]}, {"config": 1}),
+        *({"by_kind": {"fixed": {"random": [0.0] * 4}}}, {"by_kind": {"fixed": {"random": ["x"]}}}),
         *({"duel": None}, {"duel": {"responses": "second=2"}}, {"duel": {"responses": "x=y"}}),
         {"mixtures": [{"first": [1.0], "second": [1.0]}]},
         {"mixtures": [{"first": [0.0], "second": [1.0]}] * 3},

@@ -23,13 +23,13 @@ from workflow_rl.cage4.agent.belief import (
     Bits,
     Joint,
 )
-from workflow_rl.cage4.agent.gate import Gate
+from workflow_rl.cage4.agent.gate import Gate, Hiding
 from workflow_rl.cage4.agent.messages import N_WORDS, alerts, spoken
 from workflow_rl.cage4.agent.rules import sweep
 from workflow_rl.cage4.scenario import scenario4
 from workflow_rl.cage4.scenario.actions import BLUE
 
-OBSERVATIONS = ("flat", "belief")
+OBSERVATIONS = ("flat", "belief", "hidden")
 REPAIR = frozenset(name for name, kind in BLUE.items() if kind.repairs)
 ACTION_SETS = {
     "all": frozenset(BLUE),
@@ -66,13 +66,13 @@ class View:
     def __init__(self, n_envs: int, listens: bool = False) -> None:
         self.listens = listens
 
-    @staticmethod
-    def obs_sizes(listens: bool) -> tuple[int, ...]:
+    @classmethod
+    def obs_sizes(cls, listens: bool) -> tuple[int, ...]:
         """Return how many numbers each agent sees."""
         return scenario4.OBS_SIZES
 
-    @staticmethod
-    def entities(n_words: int = 1) -> tuple[Mapping[str, Any], ...]:
+    @classmethod
+    def entities(cls, n_words: int = 1) -> tuple[Mapping[str, Any], ...]:
         """Return each agent's hosts: see `agents.team.TeamLayout`. Flat vectors declare none.
 
         n_words: how many words an agent can combine with each action.
@@ -163,21 +163,22 @@ class BeliefView(View):
 
     dtype = np.float32
     reads_raw = True
+    n_features: ClassVar[int] = N_FEATURES
 
     def __init__(self, n_envs: int, listens: bool = False) -> None:
         super().__init__(n_envs, listens)
         self.belief = Belief(n_envs)
         self._asked = np.full((n_envs, N_AGENTS), NEVER)
 
-    @staticmethod
-    def obs_sizes(listens: bool) -> tuple[int, ...]:
-        hosts = N_PLACES * N_FEATURES
+    @classmethod
+    def obs_sizes(cls, listens: bool) -> tuple[int, ...]:
+        hosts = N_PLACES * cls.n_features
         heard = _HEARD if listens else 0
         return tuple(N_CONTEXT + hosts * len(zones) + heard for zones in scenario4.AGENT_ZONES)
 
-    @staticmethod
-    def entities(n_words: int = 1) -> tuple[Mapping[str, Any], ...]:
-        return tuple(_hosts_of(agent, n_words) for agent in range(N_AGENTS))
+    @classmethod
+    def entities(cls, n_words: int = 1) -> tuple[Mapping[str, Any], ...]:
+        return tuple(_hosts_of(agent, n_words, cls.n_features) for agent in range(N_AGENTS))
 
     def begin(
         self, envs: Sequence[int], obs: Shown, masks: Bits, raw: NDArray[Any]
@@ -189,9 +190,12 @@ class BeliefView(View):
     def after(
         self, envs: Sequence[int], taken: Joint, obs: Shown, raw: NDArray[Any]
     ) -> NDArray[np.generic]:
-        self.belief.begin_actions(list(envs), taken)
-        self.belief.update(list(envs), raw)
+        self._read(list(envs), taken, raw)
         return self._shown(envs, obs)
+
+    def _read(self, envs: list[int], taken: Joint, raw: NDArray[Any]) -> None:
+        self.belief.begin_actions(envs, taken)
+        self.belief.update(envs, raw)
 
     def suspects(self, envs: Sequence[int]) -> Bits:
         """Return which actions [M, 570] are on a suspected host, or are no Remove or Restore."""
@@ -232,7 +236,7 @@ class BeliefView(View):
         return np.concatenate(parts, axis=1, dtype=np.float32)
 
     def _of_hosts(self, numbers: list[int]) -> NDArray[np.float32]:
-        """Return the features of all hosts, [M, N_FEATURES, 7, 16]; 0 if a host does not exist."""
+        """Return the features of all hosts, [M, n_features, 7, 16]; 0 if a host does not exist."""
         belief = self.belief
         hosts = np.empty((len(numbers), N_FEATURES, *belief.exists.shape[1:]), np.float32)
         for i, name in enumerate(_FLAGS):
@@ -268,10 +272,35 @@ class BeliefView(View):
         return context
 
 
-def _hosts_of(agent: int, n_words: int) -> Mapping[str, Any]:
+class HiddenView(BeliefView):
+    """What `BeliefView` shows, and a 20th number of each host: the chance that a session of red
+    hides there. See `gate.Hiding`, where messages have no part."""
+
+    n_features = N_FEATURES + 1
+
+    def __init__(self, n_envs: int, listens: bool = False) -> None:
+        super().__init__(n_envs, listens)
+        self._hiding = Hiding(self.belief)
+
+    def begin(
+        self, envs: Sequence[int], obs: Shown, masks: Bits, raw: NDArray[Any]
+    ) -> NDArray[np.generic]:
+        self._hiding.begin(list(envs))
+        return super().begin(envs, obs, masks, raw)
+
+    def _read(self, envs: list[int], taken: Joint, raw: NDArray[Any]) -> None:
+        super()._read(envs, taken, raw)
+        self._hiding.weigh(envs, raw)
+
+    def _of_hosts(self, numbers: list[int]) -> NDArray[np.float32]:
+        chance = self._hiding.hidden(numbers)[:, None]
+        return np.concatenate([super()._of_hosts(numbers), chance], axis=1, dtype=np.float32)
+
+
+def _hosts_of(agent: int, n_words: int, n_features: int) -> Mapping[str, Any]:
     """Return an agent's entities and their actions: see `agents.team.TeamLayout`."""
     n_hosts = N_PLACES * len(scenario4.AGENT_ZONES[agent])
-    features = N_CONTEXT + np.arange(n_hosts * N_FEATURES).reshape(N_FEATURES, n_hosts).T
+    features = N_CONTEXT + np.arange(n_hosts * n_features).reshape(n_features, n_hosts).T
     actions = []
     n_without_host = 0
     for action in range(scenario4.N_ACTIONS[agent]):
@@ -319,7 +348,7 @@ def on_hosts(kind: str, taken: Joint) -> tuple[Bits, Joint]:
     return (host >= 0) & (host < scenario4.N_ZONES_OF_AGENT * N_PLACES), host
 
 
-VIEWS: dict[str, type[View]] = {"flat": View, "belief": BeliefView}
+VIEWS: dict[str, type[View]] = {"flat": View, "belief": BeliefView, "hidden": HiddenView}
 
 
 def views_layout(observation: str, own_rewards: bool = False, messages: str = "none") -> TeamLayout:

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from workflow_rl.agents.settings import OneOf, Settings, Share
 from workflow_rl.cage4.agent.messages import MESSAGES
-from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS, SUSPECTING
+from workflow_rl.cage4.agent.views import ACTION_SETS, OBSERVATIONS, SUSPECTING, VIEWS, BeliefView
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.env.red_environment import Cage4Red
 from workflow_rl.cage4.red.roster import REDS
@@ -107,7 +107,8 @@ class Cage4Arguments(EpisodeSettings):
         Cage4.observation,
         description="What the policies see. flat: the challenge's own vectors of the last step. "
         "belief: what blue knows of each host from the raw observations of all steps, with "
-        "Analyse's files and the sources of attacks.",
+        "Analyse's files and the sources of attacks. hidden: the belief, and the chance that a "
+        "session of red hides on each host.",
     )
     actions: Annotated[str, OneOf(ACTION_SETS)] = Field(
         Cage4.actions,
@@ -134,10 +135,9 @@ class Cage4Arguments(EpisodeSettings):
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:
-        if self.actions in SUSPECTING and self.observation != "belief":
-            raise ConfigError(
-                "actions", f"{self.actions} needs the observation belief, not {self.observation}"
-            )
+        if self.actions in SUSPECTING and not issubclass(VIEWS[self.observation], BeliefView):
+            told = f"needs the observation belief or hidden, not {self.observation}"
+            raise ConfigError("actions", f"{self.actions} {told}")
         if self.actions == "steadfast" and self.messages != "none":
             raise ConfigError("messages", "none is needed: actions steadfast sends its own")
         if self.own_rewards and self.simulator != "compiled":

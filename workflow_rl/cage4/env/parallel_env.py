@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage.attackers import Attacker, AttackerError, Attackers
 from workflow_rl.cage.parallel_env import PlainParallelEnv
-from workflow_rl.cage4.agent.views import SLEEP, BeliefView
+from workflow_rl.cage4.agent.views import SLEEP, VIEWS
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.raw_space import RawSpace
 from workflow_rl.cage4.red.roster import REDS, found_reds
 from workflow_rl.cage4.scenario import scenario4
 from workflow_rl.cage4.scenario.simulator_protocol import Simulator, checked_action, seed_or_none
 
-OBSERVATIONS = ("flat", "raw", "belief")
+_VIEWS = {name: view for name, view in VIEWS.items() if view.reads_raw}
+OBSERVATIONS = ("flat", "raw", *_VIEWS)
 
 
 class Cage4ParallelEnv(PlainParallelEnv):
@@ -34,6 +35,7 @@ class Cage4ParallelEnv(PlainParallelEnv):
       of events, the files that Analyse finds, and the outcome of the action.
     - "belief": float32, what the agent knows from its raw observations since the reset, and 32 bits
       of messages: see `agent.views.BeliefView`.
+    - "hidden": as "belief", with a chance for each host more: see `agent.views.HiddenView`.
 
     An action is an index into the 82 or 242 actions of `scenario4.ACTIONS`. It takes one to five
     steps. A busy agent's action is not played, but its cost counts. All agents get the team's
@@ -66,7 +68,7 @@ class Cage4ParallelEnv(PlainParallelEnv):
             `reset(options={"red_agent": ...})` chooses another one for the following episodes.
             Other options are ignored.
         render_mode: only None, because there are no pictures.
-        observation: "flat", "raw" or "belief".
+        observation: "flat", "raw", "belief" or "hidden".
         scenario: fields of `scenario4.Scenario`, such as `phishing_rate=0.75`.
 
     Raises:
@@ -102,7 +104,8 @@ class Cage4ParallelEnv(PlainParallelEnv):
         self.possible_agents = list(scenario4.AGENTS)
         self.agents: list[str] = []
         self.observation = observation
-        self._view = BeliefView(1, listens=True) if observation == "belief" else None
+        view = _VIEWS.get(observation)
+        self._view = None if view is None else view(1, listens=True)
         self.observation_spaces = dict(zip(scenario4.AGENTS, _spaces(observation), strict=True))
         self.action_spaces = {
             agent: Discrete(n)
@@ -201,7 +204,7 @@ class Cage4ParallelEnv(PlainParallelEnv):
                 (seen,) = self._view.begin([0], obs, masks, raw)
             else:
                 (seen,) = self._view.after([0], taken[None], obs, raw)
-            shown = np.split(seen, np.cumsum(BeliefView.obs_sizes(listens=True))[:-1])
+            shown = np.split(seen, np.cumsum(self._view.obs_sizes(listens=True))[:-1])
         return dict(zip(scenario4.AGENTS, shown, strict=True))
 
     def _infos(self) -> dict[str, dict[str, Any]]:
@@ -216,8 +219,8 @@ class Cage4ParallelEnv(PlainParallelEnv):
 def _spaces(observation: str) -> list[Space[Any]]:
     if observation == "raw":
         return [RawSpace() for _ in scenario4.AGENTS]
-    if observation == "belief":
-        sizes = BeliefView.obs_sizes(listens=True)
+    if observation in _VIEWS:
+        sizes = _VIEWS[observation].obs_sizes(listens=True)
         return [Box(0, np.inf, (size,), np.float32) for size in sizes]
     phases = len(scenario4.MISSION_PHASES)
     return [MultiDiscrete([phases] + [2] * (size - 1)) for size in scenario4.OBS_SIZES]

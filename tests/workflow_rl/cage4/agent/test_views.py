@@ -15,6 +15,7 @@ from tests.workflow_rl.cage4.agent.raw_records import (
     raw_record,
 )
 from workflow_rl.agents.team import ACTS
+from workflow_rl.cage4.agent.gate import MAILS
 from workflow_rl.cage4.agent.raw_record import CMD, ESCALATE, NUMBERS, TAKEN
 from workflow_rl.cage4.agent.views import (
     CLOCK,
@@ -23,6 +24,7 @@ from workflow_rl.cage4.agent.views import (
     RHYTHM,
     SLEEP,
     BeliefView,
+    HiddenView,
     ViewRows,
     views_layout,
 )
@@ -42,6 +44,25 @@ FREE, BUSY = np.zeros((1, 5), np.int64), np.ones((1, 5), np.int64)
 ZONES = pytest.mark.parametrize("zone", [1, 4, 5, 6])
 N_FLAGS = 9
 SWEPT = "DeployDecoy"  # What an episode begins with.
+
+
+def test_hidden_adds_a_chance_to_what_the_belief_shows_of_each_host() -> None:
+    belief, hidden = BeliefView(1), HiddenView(1)
+    hidden.begin([0], NO_OBS, ALL_HOSTS, raw_record())
+    belief.begin([0], NO_OBS, ALL_HOSTS, raw_record())
+    # In zone 1, of agent 1, a shell is seen on a user's host. On a mail's chance, see `gate`.
+    for record in (raw_record(shells=((1, USER),)), raw_record()):
+        seen, shown = (of.after([0], SLEEP[None], NO_OBS, record)[0] for of in (belief, hidden))
+    parts = np.split(shown, np.cumsum(HiddenView.obs_sizes(listens=False))[:-1])
+    for agent, plain in enumerate(np.split(seen, np.cumsum(SIZES)[:-1])):
+        n_hosts = 16 * len(AGENT_ZONES[agent])
+        np.testing.assert_array_equal(parts[agent][:-n_hosts], plain)
+        features = np.array(HiddenView.entities()[agent]["features"])
+        chances = parts[agent][features[:, -1]]
+        np.testing.assert_array_equal(chances, parts[agent][-n_hosts:])
+        others = np.delete(chances, USER) if agent == 1 else chances
+        assert set(others) == {np.float32(0), np.float32(1 - (1 - MAILS) ** 2)}
+    assert parts[1][-16 + USER] == 1
 
 
 def view_of(*records: Any, masks: Any = ALL_HOSTS) -> tuple[BeliefView, list[Any]]:

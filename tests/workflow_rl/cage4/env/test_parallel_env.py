@@ -9,7 +9,7 @@ import pytest
 
 from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
 from workflow_rl.cage4 import parallel_env
-from workflow_rl.cage4.agent.views import BeliefView
+from workflow_rl.cage4.agent.views import VIEWS
 from workflow_rl.cage4.env import parallel_env as module
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.red.roster import REDS
@@ -202,13 +202,14 @@ def test_a_copy_shares_nothing(way: Any) -> None:
     assert shown[1] == repeated[1]
 
 
-def test_a_belief_is_what_the_policies_of_a_team_see() -> None:
+@pytest.mark.parametrize("observation", ["belief", "hidden"])
+def test_a_belief_is_what_the_policies_of_a_team_see(observation: str) -> None:
     """Also with actions of busy agents and on hosts that do not exist, which nobody plays."""
-    env = parallel_env(max_steps=90, observation="belief")
-    environment = Cage4(observation="belief", messages="alerts", max_steps=90)
+    env = parallel_env(max_steps=90, observation=observation)
+    environment = Cage4(observation=observation, messages="alerts", max_steps=90)
     envs, spec = environment.make_envs(1), episode_spec(0, 4, environment.variants)
     rows, (seen, infos) = envs.reset([0], [spec]), env.reset(seed=spec.env_seed)
-    sizes, draw = BeliefView.obs_sizes(listens=True), np.random.default_rng(3)
+    sizes, draw = VIEWS[observation].obs_sizes(listens=True), np.random.default_rng(3)
     n_played = 0
     while env.agents:
         for agent in AGENTS:

@@ -47,7 +47,8 @@ def status(rows: NDArray[np.generic]) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("observation", "messages"), [("flat", "none"), ("flat", "alerts"), ("belief", "alerts")]
+    ("observation", "messages"),
+    [("flat", "none"), ("flat", "alerts"), ("belief", "alerts"), ("hidden", "none")],
 )
 def test_cyborg_and_the_compiled_simulator_give_the_same_rows(checkout, observation, messages):
     made: list[EnvBatch] = [

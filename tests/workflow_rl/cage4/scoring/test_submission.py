@@ -126,8 +126,9 @@ def test_a_team_of_the_package_is_handed_in(checkout, tmp_path, name, packing):
     assert official_totals(checkout, PACKINGS[packing](folder), 60) == scores.totals
 
 
-def test_a_trained_team_is_handed_in(checkout, tmp_path):
-    environment = Cage4(observation="belief", actions="suspects", messages="learned")
+@pytest.mark.parametrize("observation", ["belief", "hidden"])
+def test_a_trained_team_is_handed_in(checkout, tmp_path, observation):
+    environment = Cage4(observation=observation, actions="suspects", messages="learned")
     team = random_team(environment).parameters
     write_submission(team, environment, tmp_path / "submission")
     own = SingleTeam(trained_team(team.actor(greedy=True), environment)(1))

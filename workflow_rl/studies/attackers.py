@@ -1,0 +1,131 @@
+"""The attackers that an environment brings: those that were written by hand play against frozen
+agents, and new attackers begin as copies of the worst."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from workflow_rl.agents.policies.numpy_policy import Actor
+from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.environments.challenge import NOTHING
+from workflow_rl.environments.env_batch import EnvBatchFactory
+from workflow_rl.environments.environment import Environment
+from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
+from workflow_rl.environments.source import guests
+from workflow_rl.evaluation.evaluate import play_with_progress
+from workflow_rl.evaluation.intervals import mean_of
+from workflow_rl.progress_bar import Progress
+from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.copy_teacher import teacher_named
+from workflow_rl.runs.execute import AtOnce
+from workflow_rl.runs.loop import stopped_by_signals
+
+EPISODES_TOGETHER = 16
+"""How many a worker plays at once, where envs act together."""
+N_STARTS = 2
+"""How many of the known attackers are copied by new ones."""
+STEPS_COPIED, EPISODES_COPIED = 15_000, (10, 100)
+"""How many steps of a known attacker a new one copies. The fewest and the most episodes."""
+
+
+class Attacker(NamedTuple):
+    """An attacker that plays. name: that of its run or file, or the environment's name for the
+    attacker. about: what `exploit.json` says of the attacker. mean: its mean return in the episodes
+    that choose."""
+
+    name: str
+    make_envs: EnvBatchFactory
+    actor: Actor
+    about: Mapping[str, Any] = NOTHING
+    mean: float = 0.0
+
+
+def names_by_hand(env: str) -> Sequence[str]:
+    """Return the names of the attackers that were written by hand for an environment's id."""
+    return guests[env].by_hand() if env in guests else ()
+
+
+def by_hand(environment: Environment) -> list[Attacker]:
+    """Return the attackers that were written by hand for an environment."""
+    names = names_by_hand(environment.env_id)
+    return [Attacker(name, *teacher_named(name, environment)) for name in names]
+
+
+def worst_first(
+    config: TrainConfig, attackers: Sequence[Attacker], episodes: int, quiet: bool = True
+) -> list[Attacker]:
+    """Return attackers with what they get in the episodes that choose, the worst first. Of an
+    attacker that acts in two ways, return the worse way. Raises what `played` raises.
+
+    config: of a training of new attackers, whose environment, seed and workers count.
+    """
+    returns = returns_of(config, attackers, SeedStream.SELECTION, episodes, quiet)
+    worse: dict[str, Attacker] = {}
+    for of, got in zip(attackers, returns, strict=True):
+        mean = mean_of([got]).mean
+        if of.name not in worse or mean > worse[of.name].mean:
+            worse[of.name] = of._replace(mean=mean)
+    return sorted(worse.values(), key=lambda of: of.mean, reverse=True)
+
+
+def returns_of(
+    config: TrainConfig,
+    attackers: Sequence[Attacker],
+    stream: SeedStream,
+    episodes: int,
+    quiet: bool = True,
+) -> list[list[float]]:
+    """Return the returns of each attacker in the same episodes: see `worst_first`."""
+    returns, environment = [], config.environment
+    specs = [episode_spec(config.seed, n, environment.variants, stream) for n in range(episodes)]
+    for make_envs, group in itertools.groupby(attackers, key=lambda of: of.make_envs):
+        wanted = [(of.actor, specs) for of in group]
+        returns += played(environment, wanted, config, quiet, make_envs)
+    return returns
+
+
+def beginnings(
+    config: TrainConfig, known: Sequence[Attacker], number: int
+) -> list[Mapping[str, Any]]:
+    """Return what each of a number of new attackers changes in its config.
+
+    The first begins as a copy of the worst known attacker, the second as a copy of the second
+    worst, the third untrained, and so on. known: the worst first.
+    """
+    starts: list[Mapping[str, Any]] = [NOTHING]
+    if config.plug_in.takes_teachers:
+        steps = config.environment.episode_steps or 1
+        n_episodes = min(EPISODES_COPIED[1], max(EPISODES_COPIED[0], STEPS_COPIED // steps))
+        copied = [{"teacher": of.name, "teacher_episodes": n_episodes} for of in known[:N_STARTS]]
+        starts = [*copied, NOTHING]
+    return [*itertools.islice(itertools.cycle(starts), number)]
+
+
+def played(
+    environment: Environment,
+    wanted: Sequence[tuple[Actor, Sequence[EpisodeSpec]]],
+    config: TrainConfig,
+    quiet: bool = True,
+    make_envs: EnvBatchFactory | None = None,
+) -> list[list[float]]:
+    """Return the returns of each actor's episodes, all played by one pool of a config's workers.
+
+    make_envs: makes other envs than the environment's. Raises TooManyFailuresError, also for an
+    episode that cannot be played, and StopRequested.
+    """
+    if environment.env_id in guests:
+        environment.check()  # It compiles, so that the workers find all on disk.
+    together = EPISODES_TOGETHER if environment.plays_together else 1
+    pool = LocalPool(
+        make_envs or environment.make_envs, config.n_workers, together, config.worker_timeout,
+        preload=environment.preload,
+    )  # fmt: skip
+    total = sum(len(specs) for _, specs in wanted)
+    with stopped_by_signals(AtOnce()), pool, Progress(quiet, total, "ep") as bar:
+        trajectories = [
+            play_with_progress(pool, actor, specs, bar, together=together)
+            for actor, specs in wanted
+        ]
+    return [[trajectory.episode_return for trajectory in of] for of in trajectories]

@@ -24,17 +24,23 @@ from workflow_rl.collection.rollout import Collector
 from workflow_rl.collection.schedule import CollectorThread
 from workflow_rl.collection.trace import Trace
 from workflow_rl.errors import StoppedAtOnce
+from workflow_rl.progress_bar import Progress
 from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import DIVERGED_FILE
 from workflow_rl.runs.learner import Draw, Learner
-from workflow_rl.runs.progress import progress_bar, show_progress
+from workflow_rl.runs.metrics import paid_agents
 from workflow_rl.runs.run_dir import NotWrittenError
+from workflow_rl.terminal import fitting
 
 if TYPE_CHECKING:
     from workflow_rl.environments.env_batch import EnvBatchFactory
 
 Watch: TypeAlias = Callable[[Any], AbstractContextManager[Any]]
+BAR = (
+    "{percentage:3.0f}%|{bar:16}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+)
+"""The bar has a width of its own: beside a long text tqdm leaves one character for it."""
 MOMENT_SECONDS = 0.5
 """`timeout` and others send a signal twice at once, to the process and to its group."""
 
@@ -258,6 +264,63 @@ def _all_entered(learners: Sequence[Learner]) -> Iterator[None]:
         for learner in learners:
             schedules.enter_context(learner.schedule)
         yield
+
+
+def progress_bar(
+    learners: Sequence[Learner], quiet: bool, last_update: int | None = None
+) -> Progress:
+    """Return a bar of the runs' episodes, or of their steps if their end is given in steps.
+
+    last_update: where the runs end whatever their configs say. The bar is of updates then.
+    """
+    config = learners[0].config
+    unit = "step" if config.total_episodes is None else "ep"
+    return Progress(
+        quiet,
+        total=len(learners) * (last_update or _end(config)),
+        unit="update" if last_update else unit,
+        initial=_done(learners, last_update),
+        bar_format=BAR,
+        unit_scale=unit == "step",
+        dynamic_ncols=True,
+        # By the whole run so far: updates come in one by one, and the time left would jump.
+        smoothing=0,
+    )
+
+
+def show_progress(
+    bar: Progress,
+    learners: Sequence[Learner],
+    row: Mapping[str, float],
+    last_update: int | None = None,
+) -> None:
+    if len(learners) == 1:
+        config = learners[0].config
+        returns = learners[0].state.returns_in_words(config.environment.variants)
+        of_agents = [f"{agent} {row[f'return_mean_{agent}']:.3g}" for agent in paid_agents(config)]
+        if of_agents:
+            returns += f" (last update: {', '.join(of_agents)})"
+    else:
+        drawn, n_recent = learners[0].config.environment.variants, learners[0].state.n_recent
+        means = [learner.state.recent_mean(drawn, n_recent) for learner in learners]
+        digits = fitting(0, *(mean.mean for mean in means if mean is not None))
+        shown = " ".join("none" if mean is None else f"{mean.mean:{digits}}" for mean in means)
+        returns = f"mean returns {shown} of the last {n_recent}"
+    text = f"{returns}; {min(1, row['worker_utilisation']):.0%} utilisation"
+    bar.show(_done(learners, last_update), text)
+
+
+def _end(config: TrainConfig) -> int:
+    end = config.total_episodes or config.total_steps
+    assert end is not None
+    return end
+
+
+def _done(learners: Sequence[Learner], last_update: int | None) -> int:
+    if last_update is not None:
+        return sum(learner.state.updates for learner in learners)
+    end = _end(learners[0].config)
+    return sum(min(learner.position, end) for learner in learners)
 
 
 class Stoppable(Protocol):

@@ -1,14 +1,22 @@
-"""What a training command prints at its end, to the number."""
+"""What a training command prints at its end, to the number. Its verdict, over and over, of agents
+that are as good as the champion."""
 
+import functools
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from workflow_rl.cage2.red.roster import REDS
 from workflow_rl.commands.train_report import print_report
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.execute import Outcome
+from workflow_rl.runs.execute import Outcome, best_of
+from workflow_rl.runs.metrics import summarise
+from workflow_rl.runs.return_curves import returns_of_known_agents
+from workflow_rl.runs.several_policies import PopulationRecord
 from workflow_rl.runs.training_state import TrainingState
 
 SECONDS = {
@@ -124,3 +132,114 @@ def test_steps_beyond_the_end_and_workers_that_failed_are_told(capsys):
     whole = "8 episodes of 1,081 steps (the last update is whole), updates: 2; no episode has ended"
     assert whole in lines
     assert "workers restarted: 3" in lines
+
+
+AS_GOOD = "about as good as champion"
+
+
+@functools.cache
+def champions_mean(red_agent: str) -> float:
+    return returns_of_known_agents(TrainConfig("async", env_args={"red_agent": red_agent}))[
+        "champion"
+    ]
+
+
+def champion_state(random: np.random.Generator, red_agent: str) -> TrainingState:
+    """A run's last 300 episodes, played exactly as well as the champion plays."""
+    kinds = random.choice(REDS.read(red_agent).variants, 300)
+    state = TrainingState(updates=1, episodes=3000, wall_seconds=9.0, collect_seconds=9.0)
+    state.env_steps, state.episode_length = 300_000, 100.0
+    state.busy_seconds = state.worker_seconds = state.worker_seconds_collecting = 9.0
+    for kind in kinds.tolist():
+        noise = 0.0 if kind == "SleepAgent" else 3.5 * (8 - random.gamma(8)) / 8**0.5
+        state.recent_returns.append(champions_mean(kind) + noise)
+        state.recent_variants.append(kind)
+    return state
+
+
+def reported(
+    path: Path, config: TrainConfig, states: Sequence[TrainingState], capsys: Any
+) -> dict[str, str]:
+    summaries = [
+        {**summarise(config, state), "weights": "0" * 64, "worker_utilisation_run": 1.0}
+        for state in states
+    ]
+    about = {"config": config, "copied": None, "stopped": None}
+    learners: Any = [SimpleNamespace(state=state, **about) for state in states]
+    record = PopulationRecord([config.to_dict()] * len(states)) if len(states) > 1 else None
+    outcome = Outcome(path, learners, summaries, best_of(summaries), None, record)
+    print_report(outcome, is_scored_next=False)
+    lines = (line.partition(":") for line in capsys.readouterr().out.splitlines())
+    return {heading: text.strip() for heading, _, text in lines}
+
+
+def verdict_of(*run: Any) -> str:
+    """The verdict that the command prints; empty if it prints none."""
+    return reported(*run).get("verdict", "")
+
+
+MANY = pytest.param(1500, 0.93, 0.97, marks=[pytest.mark.slow, pytest.mark.timeout(900)])
+
+
+@pytest.mark.parametrize(("n", "least", "most"), [(100, 0.9, 1), MANY])
+@pytest.mark.parametrize("red_agent", ["mixed", "attackers", "B_lineAgent"])
+def test_an_agent_as_good_as_the_champion_is_called_so_19_times_of_20(
+    red_agent, n, least, most, tmp_path, capsys
+):
+    """Whatever kinds of attackers its last episodes happened to draw."""
+    config = TrainConfig("async", env_args={"red_agent": red_agent})
+    random = np.random.default_rng(0)
+    said = [
+        verdict_of(tmp_path, config, [champion_state(random, red_agent)], capsys) for _ in range(n)
+    ]
+    assert least <= sum(AS_GOOD in one for one in said) / n <= most
+
+
+@pytest.mark.parametrize(("n", "least", "most"), [(60, 0.9, 1), MANY])
+def test_the_best_of_several_equal_policies_is_rarely_called_better(
+    n, least, most, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("workflow_rl.reporting.policies_figure.draw_folder", lambda path: path)
+    config = TrainConfig("async", env_args={"red_agent": "B_lineAgent"})
+    random = np.random.default_rng(0)
+    said = [
+        verdict_of(
+            tmp_path, config, [champion_state(random, "B_lineAgent") for _ in range(16)], capsys
+        )
+        for _ in range(n)
+    ]
+    assert least <= sum(AS_GOOD in one for one in said) / n <= most
+
+
+def test_clearly_better_and_worse_agents_are_called_so(tmp_path, capsys):
+    config = TrainConfig("async", env_args={"red_agent": "mixed"})
+    for shift, words in ((2.0, "better than every known agent"), (-2.0, "not as good as champion")):
+        state = champion_state(np.random.default_rng(1), "mixed")
+        for n, value in enumerate(state.recent_returns):
+            state.recent_returns[n] = value + shift
+        assert words in verdict_of(tmp_path, config, [state], capsys)
+
+
+def test_there_is_no_verdict_from_one_episode(tmp_path, capsys):
+    state = champion_state(np.random.default_rng(1), "B_lineAgent")
+    for _ in range(299):
+        state.recent_returns.pop()
+        state.recent_variants.pop()
+    config = TrainConfig("async", env_args={"red_agent": "B_lineAgent"})
+    assert not verdict_of(tmp_path, config, [state], capsys)
+
+
+@pytest.mark.parametrize(
+    ("env", "args"),
+    [
+        ("workflow_rl/CAGE4-v0", {}),
+        ("workflow_rl/OrderedCAGE2-v0", {"obedience": "penalty", "penalty": 1.0}),
+    ],
+    ids=["another number of rewards", "prices of fixes among the rewards"],
+)
+def test_returns_are_not_compared_with_scores_of_another_kind(env, args, tmp_path, capsys):
+    config = TrainConfig("async", env=env, env_args=args)
+    state = champion_state(np.random.default_rng(1), "B_lineAgent")
+    lines = reported(tmp_path, config, [state], capsys)
+    assert "verdict" not in lines
+    assert lines["is it good"].endswith(f"workflow-rl evaluate {tmp_path}")

@@ -1,4 +1,4 @@
-"""What a run leaves: its files, its metrics, its picture and its best agent."""
+"""What a run begins with, and what it leaves: its files, metrics, picture and best agent."""
 
 import csv
 import json
@@ -7,11 +7,13 @@ import logging
 import pytest
 
 from tests import tiny_runs
-from tests.workflow_rl.runs.small_runs import COMPILED, config_of
+from tests.workflow_rl.runs.small_runs import COMPILED, PPO, config_of
+from workflow_rl import api
 from workflow_rl.errors import UserError
 from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.runs.folder import is_finished
 from workflow_rl.runs.loop import train_policy
+from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.metrics import METRICS
 from workflow_rl.runs.run_dir import NotWrittenError
 from workflow_rl.runs.training_state import TrainingState
@@ -53,6 +55,38 @@ def test_what_a_run_leaves(undisturbed):
     summary = json.loads((path / "summary.json").read_text())
     assert (summary["episodes"], summary["env_steps"]) == (24, 24 * 8)
     assert 0 < summary["worker_utilisation_run"] <= summary["worker_utilisation"] <= 1
+
+
+def test_a_run_begins_with_the_agent_of_another(undisturbed, tmp_path):
+    other = load_checkpoint(undisturbed("Puzzle", "episodes") / "checkpoint.safetensors")
+    config = config_of(kind="unrolls", seed=8, total_steps=60)
+    before = make_agent(config)
+    before.load_policy(other.agent)
+    train_policy(config, tmp_path / "run", init_from=other, quiet=True)
+    after = load_checkpoint(tmp_path / "run" / "checkpoint.safetensors")
+    assert after.agent["policy_version"] == after.training.updates == 1
+    # One small step from where the other ended: Adam's first is the learning rate, at most, each.
+    for name, tensor in before.network.state_dict().items():
+        moved = (after.agent["network"][name] - tensor).abs().max()
+        assert 0 < moved < 3 * PPO.learning_rate
+    assert after.agent["obs_moments"]["count"] == other.agent["obs_moments"]["count"] + 60
+    with pytest.raises(UserError, match="does not fit"):
+        train_policy(config_of("Pendulum"), tmp_path / "other", init_from=other, quiet=True)
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"activation": "relu"}, "learned with activation tanh, and this run has relu"),
+        ({"normalise_obs": False}, "obs_moments"),
+    ],
+)
+def test_weights_for_another_function_are_refused(settings, said, undisturbed, tmp_path):
+    path, asked = undisturbed("CartPole"), config_of("CartPole").settings.changed(**settings)
+    with pytest.raises(UserError, match=said):
+        api.train(config_of("CartPole", settings=asked), tmp_path / "other", init_from=path)
+    assert not (tmp_path / "other").exists()
 
 
 def test_an_agent_that_lacks_its_network_is_no_beginning(tmp_path):

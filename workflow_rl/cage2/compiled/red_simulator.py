@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -52,7 +52,7 @@ class RedSimulator(BatchedSimulator):
     """
 
     # `step_envs` is not here, because only episodes of the simulator's own red agents call it.
-    _compiled = reset_envs, begin_reds, step_blues, step_reds
+    _compiled: tuple[Callable[..., Any], ...] = (reset_envs, begin_reds, step_reds)
 
     def __init__(
         self,
@@ -62,6 +62,8 @@ class RedSimulator(BatchedSimulator):
         remembers: bool = False,
         tables: Tables = SCENARIO2,
     ) -> None:
+        if attackers:  # Only their episodes call `step_blues`.
+            self._compiled = (*self._compiled, step_blues)
         super().__init__(n_envs, max_steps, any_ports=True, tables=tables)
         self.red_agents = (*RED_AGENTS, *(attackers or (OWN_RED,)))
         self._attackers = tuple(attackers.values())

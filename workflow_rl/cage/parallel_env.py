@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from gymnasium.spaces import Discrete, Space
 
@@ -15,6 +15,11 @@ else:
         from pettingzoo import ParallelEnv
     except ImportError:
         ParallelEnv = object
+
+Stepped: TypeAlias = tuple[
+    dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]
+]
+"""Observations, rewards, terminations, truncations and infos, by agent."""
 
 
 class PlainParallelEnv(ParallelEnv):

@@ -138,6 +138,7 @@ SEVERAL_POLICIES = [
 ]
 DUELS = [
     ("train-duel --env CartPole-v1", "--env: CartPole-v1 has no sides: one agent plays"),
+    ("train-duel --env CartPole-v1 --dry-run", "--env: CartPole-v1 has no sides: one agent plays"),
     ("train-duel --env tests.tiny_teams:Doors", "say which agents are which of two sides"),
     (f"{DUEL} --start first", "'--start': 'first' is not of the form"),
     (f"{DUEL} --start third=x.npz", "--start: third is no side: there is first and second"),

@@ -168,7 +168,7 @@ REFUSED = [
     ),
     (f"{ON} finished --final-evaluation 2", "is finished"),
     (f"{ON} finished --learning-rate 3", "has 0.00"),
-    (f"{ON} nowhere", "no checkpoint", "checkpoint.safetensors"),
+    (f"{ON} .", "no checkpoint", "checkpoint.safetensors"),
     (f"{ON} damaged", "checkpoint.safetensors", "damaged"),
     (f"{ON} reshaped", "checkpoint.safetensors", "shape"),
     ("train-sync --resume unfinished", "a run of train-async", "resume it with"),

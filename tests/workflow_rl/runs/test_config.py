@@ -16,6 +16,7 @@ from workflow_rl.runs import resolve
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.resolve import workers_for
 from workflow_rl.runs.saved_config import only_the_file_names
+from workflow_rl.runs.signature import signed
 
 
 @pytest.mark.parametrize(
@@ -277,6 +278,12 @@ def test_a_config_without_a_setting_is_refused(env):
     del values["patience"]
     with pytest.raises(UserError, match="another version of the package: it lacks 'pati"):
         TrainConfig.from_dict(values)
+
+
+def test_an_algorithm_of_the_users_that_is_gone_is_an_error():
+    gone = signed(saved(algorithm="tests.random_actor:Own", settings={"speed": 3}))
+    with pytest.raises(ConfigError, match=r"tests\.random_actor"):
+        TrainConfig.to_train(gone)
 
 
 def test_an_unknown_name_in_a_file_is_an_error():

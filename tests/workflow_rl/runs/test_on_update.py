@@ -35,6 +35,8 @@ def test_a_hook_sees_every_update_and_changes_nothing(tmp_path):
         agent = update.agent()
         assert isinstance(agent, Agent)
         update.log("first action", float(agent.act([0.0, 0.0, 0.0, 0.0])))
+        with pytest.raises(ValueError, match="could not convert"):
+            update.log("first action", "no number")  # type: ignore[arg-type]
         with pytest.raises(TypeError):
             update.metrics["return_mean"] = 0.0
 

@@ -11,7 +11,7 @@ from gymnasium.utils import seeding
 from numpy.typing import NDArray
 
 from workflow_rl.cage.network_batch import OneNetwork
-from workflow_rl.cage.parallel_env import PlainParallelEnv
+from workflow_rl.cage.parallel_env import PlainParallelEnv, Stepped
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 from workflow_rl.cage2.compiled.red_steps import OUTSIDE
@@ -119,18 +119,8 @@ class Cage2DuelEnv(PlainParallelEnv):
         self.agents = list(AGENTS)
         return self._observations(), self._infos()
 
-    def step(
-        self, actions: Mapping[str, SupportsIndex]
-    ) -> tuple[
-        dict[str, Any],
-        dict[str, float],
-        dict[str, bool],
-        dict[str, bool],
-        dict[str, dict[str, Any]],
-    ]:
+    def step(self, actions: Mapping[str, SupportsIndex]) -> Stepped:
         """Play one step: Blue's action, then Red's. An agent without an action sleeps.
-
-        Returns observations, rewards, terminations, truncations and infos by agent.
 
         Raises:
             ValueError: an agent is unknown, or an action is invalid. Nothing is played then.

@@ -62,28 +62,53 @@ _BEHIND_ANOTHER = np.maximum(0, MOST_APART - np.abs(_GAPS - MOST_APART - 1)) / M
 # process started between them, _BEHIND_ANOTHER if one did.
 
 
-class Hiding:
-    """Where red may hide in N envs, by what each agent saw of its hosts.
+class Gate:
+    """What the agents have told each other of exploits in N envs, and where red may hide.
 
+    is_open: bool `[N]`, whether red seems to hide. Each agent computes this from all messages.
     chance: `[N, 7, 16]`, the chance that a session hides on a host, up to its last decoy.
     """
 
     def __init__(self, belief: Belief) -> None:
         self._belief = belief
-        self.chance, self._since = np.zeros((2, *belief.exists.shape))
-        self._pid = np.zeros(belief.exists.shape, np.int64)
+        hosts = belief.exists.shape
+        self.is_open = np.zeros(hosts[0], np.bool_)
+        self.chance, self._since = np.zeros((2, *hosts))
+        self._pid = np.zeros(hosts, np.int64)
+        self._heard = np.zeros((hosts[0], SPAN), np.int64)
+        self._n_heard = np.zeros(hosts[0], np.int64)
+        self._exploited = np.zeros((hosts[0], N_AGENTS), np.bool_)
 
     def begin(self, envs: Any) -> None:
-        for numbers in (self.chance, self._since, self._pid):
+        for numbers in (self.is_open, self.chance, self._since, self._pid):
             numbers[envs] = 0
+        self._heard[envs] = self._n_heard[envs] = 0
+        self._exploited[envs] = False
 
-    def weigh(self, envs: Any, raw: NDArray[Any]) -> None:
-        """Update the chances after a step that the belief has read. raw: `RAW` `[M]`."""
+    def see(self, envs: Any, obs: Any, raw: NDArray[Any]) -> None:
+        """Read the messages, exploits and decoys of a step. obs: `[M, 578]`. raw: `RAW` `[M]`."""
+        step = self._belief.step[envs]
+        # The bit says that the agent saw no exploit. A message that is missing has the bit 0, and
+        # counts as an exploit.
+        self._heard[envs, step % SPAN] = (obs[:, _BIT_IN] <= 0).sum(axis=1)
+        self._n_heard[envs] += self._heard[envs, step % SPAN]
+        hides = (self._n_heard[envs] * SPAN < step) | ~self._heard[envs].any(axis=1)
+        self.is_open[envs] = hides & (step >= SPAN)
         shells = raw["n_shells"][:, NUMBERS] > 0
-        # Red is known to be on the host, or to attack from it.
+        ways = np.bitwise_or.reduce(raw["seen"][:, NUMBERS], axis=3)
+        exploited = (shells | (ways & (TAKEN | DECEIVED) > 0)).any(axis=2)
+        self._exploited[envs] = np.logical_or.reduceat(
+            exploited, scenario4.FIRST_ZONE_OF_AGENT, axis=1
+        )
         is_held = shells | self._belief.root[envs] | self._belief.source[envs]
-        # The PIDs of decoys that were deployed in this step, or 0.
-        shown = raw["decoy_pid"][:, NUMBERS]
+        self._weigh(envs, is_held, raw["decoy_pid"][:, NUMBERS])
+
+    def _weigh(self, envs: Any, is_held: Bits, shown: NDArray[Any]) -> None:
+        """Update the chances.
+
+        is_held: bool `[M, 7, 16]`, whether red is known to be on the host, or to attack from it.
+        shown: `[M, 7, 16]`, the PID of a decoy that was deployed in this step, or 0.
+        """
         restored = self._belief.restored[envs] == self._belief.step[envs][:, None, None]
         mails = np.where(self._belief.exists[envs] & IS_USER, MAILS, 0.0)
         since = either(self._since[envs], mails)
@@ -104,44 +129,6 @@ class Hiding:
     def hidden(self, envs: Any) -> Floats:
         """Return the chance `[M, 7, 16]` that a session hides on a host."""
         return either(self.chance[envs], self._since[envs])
-
-
-class Gate(Hiding):
-    """What the agents have told each other of exploits in N envs, and where red may hide.
-
-    is_open: bool `[N]`, whether red seems to hide. Each agent computes this from all messages.
-    """
-
-    def __init__(self, belief: Belief) -> None:
-        super().__init__(belief)
-        n_envs = len(belief.exists)
-        self.is_open = np.zeros(n_envs, np.bool_)
-        self._heard = np.zeros((n_envs, SPAN), np.int64)
-        self._n_heard = np.zeros(n_envs, np.int64)
-        self._exploited = np.zeros((n_envs, N_AGENTS), np.bool_)
-
-    def begin(self, envs: Any) -> None:
-        super().begin(envs)
-        self.is_open[envs] = False
-        self._heard[envs] = self._n_heard[envs] = 0
-        self._exploited[envs] = False
-
-    def see(self, envs: Any, obs: Any, raw: NDArray[Any]) -> None:
-        """Read the messages, exploits and decoys of a step. obs: `[M, 578]`. raw: `RAW` `[M]`."""
-        step = self._belief.step[envs]
-        # The bit says that the agent saw no exploit. A message that is missing has the bit 0, and
-        # counts as an exploit.
-        self._heard[envs, step % SPAN] = (obs[:, _BIT_IN] <= 0).sum(axis=1)
-        self._n_heard[envs] += self._heard[envs, step % SPAN]
-        hides = (self._n_heard[envs] * SPAN < step) | ~self._heard[envs].any(axis=1)
-        self.is_open[envs] = hides & (step >= SPAN)
-        shells = raw["n_shells"][:, NUMBERS] > 0
-        ways = np.bitwise_or.reduce(raw["seen"][:, NUMBERS], axis=3)
-        exploited = (shells | (ways & (TAKEN | DECEIVED) > 0)).any(axis=2)
-        self._exploited[envs] = np.logical_or.reduceat(
-            exploited, scenario4.FIRST_ZONE_OF_AGENT, axis=1
-        )
-        self.weigh(envs, raw)
 
     def says(self, envs: Any) -> Bits:
         """Return the messages `[M, 5, 8]`: the first bit says that the agent saw no exploit."""

@@ -23,7 +23,7 @@ from workflow_rl.cage4.agent.belief import (
     Bits,
     Joint,
 )
-from workflow_rl.cage4.agent.gate import Gate, Hiding
+from workflow_rl.cage4.agent.gate import Gate
 from workflow_rl.cage4.agent.messages import N_WORDS, alerts, spoken
 from workflow_rl.cage4.agent.rules import sweep
 from workflow_rl.cage4.scenario import scenario4
@@ -159,6 +159,8 @@ class BeliefView(View):
       second number of all hosts. The numbers are the host's attributes in `Belief`, and whether it
       is a server. A time is shown as s / (s + steps since then), for s = 5 and s = 40.
     - 32 bits of messages from the other four agents, if the agents send messages.
+
+    gate: whoever sets it has it read every step, too.
     """
 
     dtype = np.float32
@@ -168,6 +170,7 @@ class BeliefView(View):
     def __init__(self, n_envs: int, listens: bool = False) -> None:
         super().__init__(n_envs, listens)
         self.belief = Belief(n_envs)
+        self.gate: Gate | None = None
         self._asked = np.full((n_envs, N_AGENTS), NEVER)
 
     @classmethod
@@ -184,18 +187,19 @@ class BeliefView(View):
         self, envs: Sequence[int], obs: Shown, masks: Bits, raw: NDArray[Any]
     ) -> NDArray[np.generic]:
         self.belief.begin(list(envs), masks, raw)
+        if self.gate:
+            self.gate.begin(list(envs))
         self._asked[list(envs)] = NEVER
         return self._shown(envs, obs)
 
     def after(
         self, envs: Sequence[int], taken: Joint, obs: Shown, raw: NDArray[Any]
     ) -> NDArray[np.generic]:
-        self._read(list(envs), taken, raw)
+        self.belief.begin_actions(list(envs), taken)
+        self.belief.update(list(envs), raw)
+        if self.gate:
+            self.gate.see(list(envs), obs, raw)
         return self._shown(envs, obs)
-
-    def _read(self, envs: list[int], taken: Joint, raw: NDArray[Any]) -> None:
-        self.belief.begin_actions(envs, taken)
-        self.belief.update(envs, raw)
 
     def suspects(self, envs: Sequence[int]) -> Bits:
         """Return which actions [M, 570] are on a suspected host, or are no Remove or Restore."""
@@ -214,10 +218,6 @@ class BeliefView(View):
         asks: Bits = may_act & (is_due | belief.is_pressing(numbers))
         self._asked[numbers] = np.where(asks, step, asked)
         return asks
-
-    def sweep(self, envs: Sequence[int]) -> Joint:
-        """Return the Analyse or DeployDecoy [M, 5] that is worth most to each agent."""
-        return sweep(self.belief, list(envs))
 
     def suspected(self, envs: Sequence[int], obs: Shown) -> Bits:
         return self.belief.suspects(list(envs))
@@ -274,26 +274,17 @@ class BeliefView(View):
 
 class HiddenView(BeliefView):
     """What `BeliefView` shows, and a 20th number of each host: the chance that a session of red
-    hides there. See `gate.Hiding`, where messages have no part."""
+    hides there. Messages, which `Gate` also reads, do not change this chance."""
 
     n_features = N_FEATURES + 1
 
     def __init__(self, n_envs: int, listens: bool = False) -> None:
         super().__init__(n_envs, listens)
-        self._hiding = Hiding(self.belief)
-
-    def begin(
-        self, envs: Sequence[int], obs: Shown, masks: Bits, raw: NDArray[Any]
-    ) -> NDArray[np.generic]:
-        self._hiding.begin(list(envs))
-        return super().begin(envs, obs, masks, raw)
-
-    def _read(self, envs: list[int], taken: Joint, raw: NDArray[Any]) -> None:
-        super()._read(envs, taken, raw)
-        self._hiding.weigh(envs, raw)
+        self.gate = Gate(self.belief)
 
     def _of_hosts(self, numbers: list[int]) -> NDArray[np.float32]:
-        chance = self._hiding.hidden(numbers)[:, None]
+        assert self.gate is not None
+        chance = self.gate.hidden(numbers)[:, None]
         return np.concatenate([super()._of_hosts(numbers), chance], axis=1, dtype=np.float32)
 
 
@@ -341,11 +332,10 @@ def edges_among(zone: NDArray[np.int64], is_server: Bits) -> Mapping[str, Any]:
     return {name: np.argwhere(pairs).tolist() for name, pairs in joined.items()}
 
 
-def on_hosts(kind: str, taken: Joint) -> tuple[Bits, Joint]:
-    """Return which actions [M, 5] are of a kind, and the index of each target among the agent's
-    hosts. kind: one of `scenario4.ON_HOSTS`."""
+def on_hosts(kind: str, taken: Joint) -> Bits:
+    """Return which actions [M, 5] are of a kind, one of `scenario4.ON_HOSTS`."""
     host = taken - scenario4.FIRST_OF_KIND[kind]
-    return (host >= 0) & (host < scenario4.N_ZONES_OF_AGENT * N_PLACES), host
+    return (host >= 0) & (host < scenario4.N_ZONES_OF_AGENT * N_PLACES)
 
 
 VIEWS: dict[str, type[View]] = {"flat": View, "belief": BeliefView, "hidden": HiddenView}
@@ -400,7 +390,8 @@ class ViewRows:
         if actions in SUSPECTING:
             assert isinstance(self._view, BeliefView)
             self._sweeping = self._view
-            self._gate = Gate(self._view.belief) if actions == "steadfast" else None
+            if actions == "steadfast":
+                self._gate = self._view.gate = self._view.gate or Gate(self._view.belief)
         self._alerts = messages == "alerts"
         self._learned = messages == "learned"
         self._chosen_from = np.isin(ALL_KINDS, sorted(ACTION_SETS[actions]))
@@ -429,8 +420,7 @@ class ViewRows:
         taken: Joint = np.where(acts, decided, SLEEP)
         if self._sweeping:
             waits = self._free[envs] & (taken == SLEEP)
-            sweeping = self._sweeping.sweep(envs)
-            taken = np.where(waits, sweeping, taken)
+            taken = np.where(waits, sweep(self._sweeping.belief, list(envs)), taken)
         if self._gate:
             taken = np.where(self._free[envs], self._gate.instead(list(envs), taken), SLEEP)
         return taken
@@ -444,8 +434,6 @@ class ViewRows:
         self.own[envs] = self.seen[envs] = 0
         if self.sent is not None:
             self.sent[envs] = False
-        if self._gate:
-            self._gate.begin(list(envs))
         return self._rows(envs, self._view.begin(envs, obs, masks, raw), obs, busy)
 
     def after(
@@ -460,8 +448,6 @@ class ViewRows:
         """Return the rows of M envs after a step. ended: bool [M], whether this step ended the
         episode. For the other arguments see `View.after`."""
         seen = self._view.after(envs, taken, obs, raw)
-        if self._gate:
-            self._gate.see(list(envs), obs, raw)
         rows = self._rows(envs, seen, obs, busy)
         if ended.any():
             start = seen.shape[1]

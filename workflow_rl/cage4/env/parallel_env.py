@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from numpy.typing import NDArray
 
 from workflow_rl.cage.attackers import Attacker, AttackerError, Attackers
-from workflow_rl.cage.parallel_env import PlainParallelEnv
+from workflow_rl.cage.parallel_env import PlainParallelEnv, Stepped
 from workflow_rl.cage4.agent.views import SLEEP, VIEWS
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.raw_space import RawSpace
@@ -151,22 +151,13 @@ class Cage4ParallelEnv(PlainParallelEnv):
 
     def step(
         self, actions: Mapping[str, int], messages: Mapping[str, Any] | None = None
-    ) -> tuple[
-        dict[str, Any],
-        dict[str, float],
-        dict[str, bool],
-        dict[str, bool],
-        dict[str, dict[str, Any]],
-    ]:
+    ) -> Stepped:
         """Play one step.
 
         Args:
             actions: by agent. An agent that is left out sleeps.
             messages: by agent, 8 zeros and ones each, which the other agents read in this step's
                 observations. An agent that is left out sends zeros.
-
-        Returns:
-            Observations, rewards, terminations, truncations and infos by agent.
 
         Raises:
             ValueError: an agent is unknown, an action is no whole number or out of range, or a

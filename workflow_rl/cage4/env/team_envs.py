@@ -123,7 +123,7 @@ class CompiledNetworks:
     def look(self, played: Joint, seen: Floats, rewards: Floats) -> None:
         from workflow_rl.cage4.compiled.privileged import look
 
-        look(self._states, on_hosts("Restore", played)[0], seen, rewards)
+        look(self._states, on_hosts("Restore", played), seen, rewards)
 
 
 class SerialNetworks:

@@ -66,6 +66,11 @@ class Rollout(NamedTuple):
         return [t.episode_return for t in self.trajectories if t.ended]
 
     @property
+    def episode_costs(self) -> list[list[float]]:
+        """The sums of the costs of the episodes that ended, in the order of `returns`."""
+        return [t.episode_costs.tolist() for t in self.trajectories if t.ended]
+
+    @property
     def variants(self) -> list[str]:
         """The variants of the episodes that ended, in the order of `returns`."""
         return [t.variant for t in self.trajectories if t.ended]

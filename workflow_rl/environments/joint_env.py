@@ -26,6 +26,7 @@ from workflow_rl.environments.action_mask import (
     without_mask,
 )
 from workflow_rl.environments.answers import as_flag, as_reward, parallel
+from workflow_rl.environments.costs import COSTS, of_a_team
 from workflow_rl.environments.environment import ENV
 from workflow_rl.environments.flat_env import (
     distribution_over,
@@ -234,7 +235,8 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
     its mask, if there is one, allows an action. An agent whose mask allows none takes its first
     action; the actions of others are not handed to the environment. The reward is the sum of the
     agents' rewards, or their common reward if the environment has `shared_reward`. What an agent is
-    paid after its end is withheld until it is back. The episode ends when no agent is left.
+    paid after its end is withheld until it is back. The episode ends when no agent is left. A cost
+    is the sum of the agents' costs of its name.
 
     masks: whether masks count. layout: where the parts of a row stand. rows: makes the rows.
     masked_actions: see `maskable`.
@@ -326,6 +328,8 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
         self._ended |= ending
         self._ended -= {*self.env.agents}
         row, info = self._shown(obs, rewards, terminations, truncations, infos)
+        if costs := of_a_team(infos):
+            info[COSTS] = costs
         ended = not self.env.agents
         truncated = ended and any(truncations.values())
         return row, reward, ended and not truncated, truncated, info

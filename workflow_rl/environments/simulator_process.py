@@ -45,6 +45,7 @@ _PLAIN = {type(None), bool, int, float, str, bytes, bytearray}
 _ARRAY, _NUMBER, _TUPLE = "array", "number", "tuple"
 _MASKS = "action_mask", "action_masks"
 _OF_AN_AGENT = (*_MASKS, "busy_steps")
+_COSTS = "cost", "costs"
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -261,7 +262,7 @@ class _Env:
         else:
             truncated = answer[3]
         ends = encode(terminated), encode(truncated)
-        told = encode(_entries(info, _MASKS))
+        told = encode({**_entries(info, _MASKS), **_costs(info)})
         return _TUPLE, [_observation(obs), encode(reward), *ends, told]
 
     def tell(self, name: str) -> Any:
@@ -305,7 +306,10 @@ class _Team(_Env):
             if self._has_state and (agents or (n_parts == 5 and _is_any(parts[3]))):
                 state = self._env.state()
             if isinstance(infos, Mapping):
-                infos = {agent: _entries(info, _OF_AN_AGENT) for agent, info in infos.items()}
+                infos = {
+                    agent: {**_entries(info, _OF_AN_AGENT), **_costs(info)}
+                    for agent, info in infos.items()
+                }
             answer = [*parts, infos] if isinstance(answer, list) else (*parts, infos)
         return [encode(answer), encode(agents), encode(state)]
 
@@ -336,6 +340,18 @@ def _entries(info: Any, names: Sequence[str]) -> dict[str, Any]:
     """Return those entries of an info that are named and are not None."""
     had = info if isinstance(info, Mapping) else {}
     return {name: had[name] for name in names if had.get(name) is not None}
+
+
+def _costs(info: Any) -> dict[str, Any]:
+    """Return the entries of an info for costs, unless something else that cannot be sent stands
+    there."""
+    had = _entries(info, _COSTS)
+    for name in [*had]:
+        try:
+            encode(had[name])
+        except TypeError:
+            del had[name]
+    return had
 
 
 def _owner(env: Any, name: str) -> Any:

@@ -230,7 +230,6 @@ _registered: dict[str, Algorithm] = {}
 
 
 def register(algorithm: Algorithm) -> None:
-    """Make an algorithm known by its name."""
     _registered[algorithm.name] = algorithm
 
 

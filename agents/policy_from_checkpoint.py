@@ -42,7 +42,6 @@ def saved_further(state: Mapping[str, Any]) -> int:
 
 
 def saved_distribution(state: Mapping[str, Any]) -> Distribution:
-    """Return the distribution of a `state_dict()`."""
     return from_plain(state["distribution"])
 
 

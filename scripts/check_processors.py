@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 
 from workflow_rl.portable import NATIVE, PINS  # noqa: E402
 from workflow_rl.runs.checkpoint import load_checkpoint  # noqa: E402
-from workflow_rl.runs.run_record import weights_digest  # noqa: E402
+from workflow_rl.runs.folder import weights_digest  # noqa: E402
 
 QEMU = "qemu-x86_64"
 EMULATED = ("Haswell", "Skylake-Server", "EPYC", "EPYC-Rome")

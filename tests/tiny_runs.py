@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from workflow_rl.agents.sac.agent import SACAgent
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.runs import agent_from_checkpoint, learner, loop
+from workflow_rl.runs import learner, loop, make_agent
 from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 
@@ -95,17 +96,18 @@ def run(
     names_simulator = "simulator" in config.given.get("env_args", {})
     is_replaced = make_envs is not None or not names_simulator
 
-    def collector_of(pool: LocalPool, config: TrainConfig) -> Any:
-        collector = loop.make_collector(pool, config)
+    make_collector = loop.make_collector
+
+    def interfered(pool: LocalPool, config: TrainConfig) -> Any:
+        collector = make_collector(pool, config)
         return collector if before is None else Interfered(collector, pool, before)
 
     resumed: Checkpoint | None = None
     if (path / "checkpoint.safetensors").exists():
         resumed = load_checkpoint(path / "checkpoint.safetensors")
-    with on_counting_envs(make_envs or make_counting_envs) if is_replaced else nullcontext():
-        return loop.train_policy(
-            config, path, resumed, quiet=True, watch=watch, collector_of=collector_of
-        )
+    envs = on_counting_envs(make_envs or make_counting_envs) if is_replaced else nullcontext()
+    with envs, patch.object(loop, "make_collector", interfered):
+        return loop.train_policy(config, path, resumed, quiet=True, watch=watch)
 
 
 def stop_before(number: int) -> Before:
@@ -152,8 +154,8 @@ def remembering_agent(path: Path) -> Any:
     checkpoint = load_checkpoint(path / "checkpoint.safetensors")
     agent = learner.make_agent(TrainConfig.from_dict(checkpoint.config))
     assert isinstance(agent, SACAgent)
-    agent_from_checkpoint.restored_agent(agent, checkpoint, path)
-    agent_from_checkpoint.load_memory(agent, checkpoint, path)
+    make_agent.restored_agent(agent, checkpoint, path)
+    make_agent.load_memory(agent, checkpoint, path)
     return agent
 
 

@@ -24,8 +24,10 @@ from workflow_rl.evaluation.evaluate import ChallengeScore, Evaluation, is_scrip
 from workflow_rl.reporting import learning_curve
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig as TrainConfig
+from workflow_rl.runs.copy_teacher import written_episodes
 from workflow_rl.runs.execute import Plan, execute, require_ready, run_folder
 from workflow_rl.runs.folder import (
+    begins_with_another,
     distinct_names,
     read_config,
     read_metrics,
@@ -33,16 +35,9 @@ from workflow_rl.runs.folder import (
     runs_in,
 )
 from workflow_rl.runs.on_update import OnUpdate
-from workflow_rl.runs.record_episodes import written_episodes
 from workflow_rl.runs.return_curves import groups_of, known_to_all, warn_of_short_runs, with_returns
-from workflow_rl.runs.run_record import begins_with_another
 from workflow_rl.runs.saved_agent import load_agent as load_agent
-from workflow_rl.runs.saved_agent import (
-    load_player,
-    require_guest,
-    saved_path,
-    scored_as,
-)
+from workflow_rl.runs.saved_agent import load_player, require_guest, saved_path, scored_as
 from workflow_rl.runs.signature import signed
 from workflow_rl.runs.trust import sign_named
 
@@ -156,7 +151,7 @@ def record(
     Args:
         agent: a run's folder, a checkpoint or policy file, the name of a released or scripted
             agent; or a function of an observation that returns an action, or a class: see
-            `teaching.function_actor`.
+            `teaching.teachers`.
         file: the .npz file to write: see docs/reference/episodes.md. It may replace a file of
             episodes, and no other. Or "minari:ID", a new dataset of Minari's.
         episodes: number of episodes.

@@ -216,7 +216,6 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Replace `path` in one step by a file of JSON."""
     write_text(path, json.dumps(content, indent=2) + "\n")
 
 

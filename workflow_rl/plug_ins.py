@@ -32,7 +32,6 @@ def plug_ins(group: str) -> Mapping[str, EntryPoint]:
 
 
 def is_ours(point: EntryPoint) -> bool:
-    """Return whether an entry point is of this package."""
     return point.module.startswith("workflow_rl.")
 
 

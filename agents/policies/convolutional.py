@@ -14,14 +14,13 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import FloatArray
-from workflow_rl.agents.policies.mlp import MLP
-from workflow_rl.agents.policies.network import MOST, Layers, Network, Shape, relu
+from workflow_rl.agents.policies.network import MLP, MOST, Layers, Network, Shape, relu
 from workflow_rl.errors import UserError
 
 if TYPE_CHECKING:
     import torch
 
-    from workflow_rl.agents.policies.torch_convolutional import ConvolutionalModule
+    from workflow_rl.agents.policies.torch_entities import ConvolutionalModule
     from workflow_rl.agents.spaces import Spaces
 
 
@@ -273,7 +272,7 @@ class CNN(Network):
         return self.mlp.forward(after, np.concatenate(parts, axis=1))
 
     def module(self, output_gain: float, generator: torch.Generator | None) -> ConvolutionalModule:
-        from workflow_rl.agents.policies.torch_convolutional import ConvolutionalModule
+        from workflow_rl.agents.policies.torch_entities import ConvolutionalModule
 
         return ConvolutionalModule(self, output_gain, generator)
 

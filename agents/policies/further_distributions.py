@@ -66,7 +66,6 @@ class Joint(Distribution):
         return [(outputs[:, at], None if log_std is None else log_std[at]) for at in self.outputs]
 
     def prepare(self, outputs: FloatArray, log_std: FloatArray | None = None) -> Prepared:
-        """Return what the parts prepare, one after another."""
         prepared: list[NDArray[Any]] = []
         for part, described in zip(self.parts, self._of_parts(outputs, log_std), strict=True):
             prepared += part.prepare(*described)
@@ -189,7 +188,6 @@ class DiagonalGaussian(Distribution):
         return math.ceil(self.n_outputs / 2)
 
     def prepare(self, outputs: FloatArray, log_std: FloatArray | None) -> Prepared:
-        """Return means and log standard deviations, float32 [M, K] both."""
         assert log_std is not None
         if self.middle:
             middle, half_width, log_half_width = self.scale
@@ -313,7 +311,6 @@ class SquashedGaussian(Distribution):
 
     @functools.cached_property
     def n_outputs(self) -> int:  # type: ignore[override]
-        """Each number has two outputs."""
         return 2 * self.n_numbers
 
     @functools.cached_property

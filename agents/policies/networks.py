@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections import UserDict
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from workflow_rl.agents.policies.network import Network
+from workflow_rl.agents.policies.network import MLP, Network
 
 
-class _Networks(UserDict[str, "type[Network] | None"]):
-    """Networks by their kinds, which are imported when one of them is asked for: the first, which
-    most runs have alone, before the others."""
+class _Networks(UserDict[str, type[Network] | None]):
+    """Networks by their kinds. All but MLP, which most runs have alone, are imported when one of
+    them is asked for."""
 
     def __getitem__(self, kind: str) -> type[Network]:
-        if self.data[kind] is None:
-            from workflow_rl.agents.policies.mlp import MLP
-
-            self.data[MLP.kind] = MLP
         if self.data[kind] is None:
             from workflow_rl.agents.policies.convolutional import CNN
             from workflow_rl.agents.policies.entities import Entities, Graph
@@ -30,6 +24,5 @@ class _Networks(UserDict[str, "type[Network] | None"]):
         return network
 
 
-NETWORKS = _Networks(
-    dict.fromkeys(("mlp", "gru", "lstm", "frame-stack", "cnn", "entities", "graph"))
-)
+NETWORKS = _Networks({MLP.kind: MLP})
+NETWORKS.data |= dict.fromkeys(("gru", "lstm", "frame-stack", "cnn", "entities", "graph"))

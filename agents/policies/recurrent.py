@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from workflow_rl.agents.policies.distributions import FloatArray
-from workflow_rl.agents.policies.mlp import MLP
-from workflow_rl.agents.policies.network import Layers, MemoryNetwork, Shape, hidden_layers
+from workflow_rl.agents.policies.network import MLP, Layers, MemoryNetwork, Shape, hidden_layers
 
 if TYPE_CHECKING:
     import torch
@@ -184,12 +183,10 @@ class FrameStack(MemoryNetwork):
 
     @property
     def burn_in(self) -> int:
-        """See Network. The state is exact."""
         return self.frames - 1
 
     @property
     def mlp(self) -> MLP:
-        """The network on all frames."""
         n_inputs = self.frames * self.n_inputs
         return MLP(n_inputs, self.hidden_sizes, self.n_outputs, self.activation)
 

@@ -263,8 +263,6 @@ class Recurrent(MemoryModule):
 
 
 class GRUModule(Recurrent):
-    """Gated recurrent units: see `recurrent.GRU`."""
-
     cell = _GRUCell
 
     def remember(self, bias: Tensor, logits: Tensor) -> None:
@@ -280,8 +278,6 @@ class GRUModule(Recurrent):
 
 
 class LSTMModule(Recurrent):
-    """Long short-term memory: see `recurrent.LSTM`."""
-
     cell = _LSTMCell
 
     def remember(self, bias: Tensor, logits: Tensor) -> None:

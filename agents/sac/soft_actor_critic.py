@@ -21,7 +21,7 @@ from workflow_rl.agents.policies.further_distributions import (
     LOG_STD_LIMITS,
     SquashedGaussian,
 )
-from workflow_rl.agents.policies.mlp import MLP
+from workflow_rl.agents.policies.network import MLP
 from workflow_rl.agents.replay import Transitions
 from workflow_rl.agents.sac.stacked_mlp import NumpyAdam, StackedMLP, fill_array
 

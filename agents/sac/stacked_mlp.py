@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from workflow_rl.agents.policies.distributions import FloatArray
-from workflow_rl.agents.policies.mlp import MLP
-from workflow_rl.agents.policies.network import Layers
+from workflow_rl.agents.policies.network import MLP, Layers
 
 ACTIVATIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "relu": lambda sums: np.maximum(sums, np.float32(0), out=sums),

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from workflow_rl.measuring.benchmark import spread
 
 Row = Mapping[str, Any]
 
@@ -37,13 +35,13 @@ GAINS = {
     (
         "cyborg",
         "published",
-    ): "This package, asynchronous on CybORG as it speeds it up, trains {gain} times as "
-    "many episodes a second as the best of the others does on CybORG as published.",
+        ): "On this package's fast CybORG, the asynchronous trainer trains {gain} times as many "
+    "episodes a second as the best other library on CybORG as published.",
     (
         "compiled",
         "compiled",
     ): "If all have this package's compiled simulator, the asynchronous trainer trains "
-    "{gain} times as many episodes a second as the best of the others.",
+        "{gain} times as many episodes a second as the best other library.",
 }
 """A sentence for each pair of simulators: this package trains on the first simulator, and the best
 of the others trains on the second."""
@@ -52,6 +50,14 @@ HEADING = (
     "| --- | --- | --- | --- | --- | --- | --- |"
 )
 BETWEEN = re.compile(r"(?<=<!-- tables -->\n).*(?=<!-- end -->)", re.DOTALL)
+
+
+def spread(values: Sequence[float], shown: Callable[[float], str] = "{:,.0f}".format) -> str:
+    """Return the median and the range as text, such as "1.2 (1.0 to 1.4)". "-" stands for infinity:
+    a seed that did not reach its target."""
+    numbers = statistics.median(values), min(values), max(values)
+    middle, low, high = ("-" if math.isinf(number) else shown(number) for number in numbers)
+    return middle if len(values) == 1 else f"{middle} ({low} to {high})"
 
 
 def of(rows: Sequence[Row], simulator: str, name: str) -> dict[int, Row]:

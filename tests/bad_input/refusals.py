@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from workflow_rl.commands.main import main
-from workflow_rl.runs.checkpoint_file import read_values, write_values
+from workflow_rl.runs.checkpoint import read_values, write_values
 
 SECONDS, MEGABYTES = 20.0, 400
 TINY = [

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bad_input.refusals import DEEP, TINY, assert_refused, cases, junk, restored
-from workflow_rl.runs.checkpoint_file import read_values, write_values
+from workflow_rl.runs.checkpoint import read_values, write_values
 
 
 class Bomb:

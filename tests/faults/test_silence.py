@@ -19,11 +19,10 @@ from tests import env_of_any_python
 from tests.faulty_env import FaultyEnv
 from tests.tiny_envs import CountingEnv, SleepyEnv
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
+from workflow_rl.collection.assignments import first_positions
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.env_positions import first_positions
-from workflow_rl.collection.failures import WorkerError
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.collection.messages import Command
+from workflow_rl.collection.messages import Command, WorkerError
 from workflow_rl.collection.rollout import Rollout
 from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.environments.env_batch import EnvBatchFactory, SerialEnvs

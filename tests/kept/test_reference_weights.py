@@ -21,7 +21,7 @@ import torch
 
 from tests.pages import ROOT
 from workflow_rl import TrainConfig, train
-from workflow_rl.runs.checkpoint_file import read_values
+from workflow_rl.runs.checkpoint import read_values
 
 RECORD = json.loads((Path(__file__).parent / "reference_weights.json").read_text())
 RUNS: dict[str, Any] = RECORD["runs"]

@@ -1,4 +1,5 @@
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from scripts.benchmark_peers import compare, tables
-from scripts.benchmark_peers.tables import BETWEEN, gains, page_tables
+from scripts.benchmark_peers.tables import BETWEEN, gains, page_tables, spread
 from workflow_rl.commands.main import main
 
 
@@ -162,3 +163,10 @@ def test_a_peer_that_does_not_train_says_why():
         compare.click.ClickException, match=r"tianshou on compiled(.|\n)*No module named .tianshou"
     ):
         compare.run_one("tianshou", "compiled", sys.executable, 60)
+
+
+def test_a_spread_is_a_median_and_a_range() -> None:
+    assert spread([3000, 1000, 2000]) == "2,000 (1,000 to 3,000)"
+    assert spread([1.25, 1.5], "{:.1f}".format) == "1.4 (1.2 to 1.5)"
+    assert spread([7]) == "7"
+    assert spread([1, math.inf, math.inf]) == "- (1 to -)"

@@ -13,7 +13,7 @@ import numpy as np
 
 from tests.strangers.watch import CANARY, TINY
 from workflow_rl.commands.tune import TUNE_FILE
-from workflow_rl.runs.checkpoint_file import read_values, write_values
+from workflow_rl.runs.checkpoint import read_values, write_values
 
 RUNS = {
     "ppo": ["--env", "CartPole-v1", "--total-steps", "64", "--steps-per-update", "32"],

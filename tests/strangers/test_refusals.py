@@ -14,7 +14,7 @@ from tests.strangers.folders import calling, laid_out, plant, poison
 from workflow_rl import TrainConfig, train
 from workflow_rl.commands.main import main
 from workflow_rl.errors import ConfigError, UserError
-from workflow_rl.runs.checkpoint_file import read_values, write_values
+from workflow_rl.runs.checkpoint import read_values, write_values
 from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.several_policies import finish_population
 from workflow_rl.terminal import PrintableFormatter

@@ -51,7 +51,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("workflow_rl/measuring/benchmark.py", "TemporaryDirectory"): FRESH,
     ("workflow_rl/runs/export.py", "copy"): FRESH,
     ("workflow_rl/runs/export.py", "write_text"): FRESH,
-    ("workflow_rl/runs/checkpoint_file.py", "save"): "returns bytes",
+    ("workflow_rl/runs/checkpoint.py", "save"): "returns bytes",
     ("workflow_rl/evaluation/evaluate.py", "TemporaryDirectory"): FRESH,
     ("workflow_rl/runs/export.py", "TemporaryDirectory"): FRESH,
     ("workflow_rl/runs/export.py", "make_archive"): FRESH,

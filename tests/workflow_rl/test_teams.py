@@ -25,8 +25,7 @@ from workflow_rl.environments.agent_player import Team
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.errors import ConfigError, ObservationError, UserError
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
-from workflow_rl.runs.folder import read_metrics
-from workflow_rl.runs.run_record import weights_digest
+from workflow_rl.runs.folder import read_metrics, weights_digest
 
 pytestmark = pytest.mark.system
 

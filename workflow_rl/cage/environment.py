@@ -114,7 +114,7 @@ class AgainstBlue(CageEnvironment):
     @functools.cached_property
     def weights(self) -> Mapping[str, float]:
         """The weight of each blue agent, by name. Raises ConfigError."""
-        from workflow_rl.environments.one_team_of_two import weights_of
+        from workflow_rl.environments.environment import weights_of
 
         return weights_of(self.blue_agent, "blue_agent")
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field
 
 from workflow_rl.agents.settings import Settings
-from workflow_rl.collection.failures import TooManyFailuresError
+from workflow_rl.collection.messages import TooManyFailuresError
 from workflow_rl.evaluation.intervals import mean_of
 
 Check = Annotated[int, Field(ge=0, le=10_000)]

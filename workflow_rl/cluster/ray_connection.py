@@ -8,8 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from workflow_rl.cluster.ray_worker import Host, clock_offset
-from workflow_rl.collection.failures import WorkerError
-from workflow_rl.collection.messages import Command, Failure, Reply, Request
+from workflow_rl.collection.messages import Command, Failure, Reply, Request, WorkerError
 from workflow_rl.collection.pool import CLOSE_SECONDS, WorkerConnection
 
 if TYPE_CHECKING:

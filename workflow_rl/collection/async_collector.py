@@ -9,10 +9,13 @@ from typing import NamedTuple, TypeAlias
 import cloudpickle
 
 from workflow_rl.agents.policies.numpy_policy import Actor
-from workflow_rl.collection.assignments import Assignments, EpisodeAssignments, UnrollAssignments
-from workflow_rl.collection.env_positions import EnvPosition
-from workflow_rl.collection.failures import WorkerError
-from workflow_rl.collection.messages import Command, Reply
+from workflow_rl.collection.assignments import (
+    Assignments,
+    EnvPosition,
+    EpisodeAssignments,
+    UnrollAssignments,
+)
+from workflow_rl.collection.messages import Command, Reply, WorkerError
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.rollout import Following, Gathering, Rollout, require_any
 from workflow_rl.collection.trace import COLLECTOR, Activity
@@ -32,7 +35,6 @@ class _Batch(NamedTuple):
 
     @property
     def n_left(self) -> int:
-        """The number of episodes that are still to come."""
         n_gathered = len(self.gathering.trajectories)
         return len(self.specs) - n_gathered - len(self.assignments.skipped)
 
@@ -115,7 +117,6 @@ class AsyncCollector:
         return gathering.rollout(unrolls.skipped[n_skipped:], unrolls.positions)
 
     def unroll_assignments(self) -> UnrollAssignments:
-        """Return the unrolls for `play`."""
         assert self._unrolls is not None
         return self._unrolls
 

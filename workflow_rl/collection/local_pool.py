@@ -23,8 +23,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from workflow_rl.collection.failures import WorkerError
-from workflow_rl.collection.messages import Command, Failure, Numbered, Request
+from workflow_rl.collection.messages import Command, Failure, Numbered, Request, WorkerError
 from workflow_rl.collection.pool import (
     CLOSE_SECONDS,
     POLL_SECONDS,

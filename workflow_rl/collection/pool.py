@@ -17,18 +17,45 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 
 import cloudpickle
 
-from workflow_rl.collection.failures import (
+from workflow_rl.collection.messages import (
+    Command,
+    Failure,
     Fault,
+    Reply,
+    Request,
     StopRequested,
     TooManyFailuresError,
     WorkerError,
 )
-from workflow_rl.collection.messages import Command, Failure, Reply, Request
 from workflow_rl.collection.trace import Trace
 from workflow_rl.environments.episode import EpisodeSpec
 
-if TYPE_CHECKING:  # Only workers need it.
+if TYPE_CHECKING:
     from workflow_rl.environments.env_batch import EnvBatchFactory
+
+NONE, LOCAL, AUTO = "none", "local", "auto"
+"""How a cluster is named, whether Ray is there or not. Other names are addresses."""
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """Split an address "host:port". Raises ValueError."""
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"{address!r} is neither none, local, auto nor host:port")
+    return host, int(port)
+
+
+def is_address(cluster: str) -> bool:
+    """Return whether a value of --cluster is a machine's address."""
+    return cluster not in (NONE, LOCAL, AUTO)
+
+
+def readable(cluster: str) -> str:
+    """Return a value of --cluster. Raises ValueError for an address that cannot be read."""
+    if is_address(cluster):
+        host_and_port(cluster)
+    return cluster
+
 
 CLOSE_SECONDS = 2.0
 POLL_SECONDS = 0.2
@@ -56,7 +83,6 @@ class WorkerConnection(ABC):
 
     @property
     def overdue(self) -> bool:
-        """Whether the worker has been silent for longer than it may be."""
         if (now := time.monotonic()) <= self.heard_at + self.timeout:
             return False
         self.listen()
@@ -167,7 +193,6 @@ class Pool(ABC, Generic[Connection]):
         self._looked_at = time.monotonic()
 
     def step_delay(self, index: int) -> float:
-        """Return the seconds that are added to every step of one worker."""
         return self.step_delays[index] if index < len(self.step_delays) else 0.0
 
     def __enter__(self) -> Self:

@@ -10,8 +10,8 @@ import numpy as np
 
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.collection.env_positions import EnvPosition
-from workflow_rl.collection.failures import TooManyFailuresError
+from workflow_rl.collection.assignments import EnvPosition
+from workflow_rl.collection.messages import TooManyFailuresError
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.errors import ObservationError
@@ -63,8 +63,12 @@ class Rollout(NamedTuple):
 
     @property
     def returns(self) -> list[float]:
-        """The returns of the episodes that ended."""
         return [t.episode_return for t in self.trajectories if t.ended]
+
+    @property
+    def episode_costs(self) -> list[list[float]]:
+        """The sums of the costs of the episodes that ended, in the order of `returns`."""
+        return [t.episode_costs.tolist() for t in self.trajectories if t.ended]
 
     @property
     def variants(self) -> list[str]:
@@ -103,7 +107,6 @@ class Rollout(NamedTuple):
 
     @property
     def utilisation(self) -> float:
-        """The workers' utilisation during the collection."""
         return utilisation(self.busy_seconds, self.worker_seconds)
 
 
@@ -121,7 +124,6 @@ class Gathering:
         self._start, self._failures_before = time.perf_counter(), self._pool.failures
 
     def add(self, trajectories: Iterable[Trajectory], busy_seconds: float) -> None:
-        """Add what a worker has sent, or several have."""
         self.trajectories += trajectories
         self._busy_seconds += busy_seconds
 

@@ -11,7 +11,7 @@ from concurrent.futures import Future, wait
 from typing import NamedTuple, Self, TypeAlias
 
 from workflow_rl.agents.policies.numpy_policy import Actor, Policy
-from workflow_rl.collection.failures import TooManyFailuresError
+from workflow_rl.collection.messages import TooManyFailuresError
 from workflow_rl.collection.pool import POLL_SECONDS, AnyPool
 from workflow_rl.collection.rollout import Collector, Following, Rollout
 from workflow_rl.collection.trace import COLLECTOR, Activity
@@ -26,7 +26,6 @@ class Share(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The number of the first episode after the batch."""
         return self.first_episode + self.n_episodes
 
 
@@ -200,7 +199,6 @@ class CollectorThread:
         return future
 
     def mark(self, activity: Activity) -> None:
-        """Mark in the trace what the collector does from now on."""
         self._pool.trace.mark(COLLECTOR, activity)
 
     def close(self) -> None:

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.agents.policies.numpy_policy import Actor, burn_in_of
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.collection.env_positions import EnvPosition, advance_positions, skip
-from workflow_rl.collection.failures import WorkerError
-from workflow_rl.collection.messages import Command
+from workflow_rl.collection.assignments import EnvPosition, advance_positions, skip
+from workflow_rl.collection.messages import Command, WorkerError
 from workflow_rl.collection.player import Player, play_episodes, player_at, replay_episodes
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.rollout import Following, Gathering, Rollout, require_any

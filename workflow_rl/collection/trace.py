@@ -80,7 +80,6 @@ class Trace:
         return self.path is not None
 
     def mark(self, row: str, activity: Activity) -> None:
-        """Mark that this activity of the row begins now."""
         if self.path is not None and self._room > 0:
             self._rows[row].append(time.perf_counter_ns() << ACTIVITY_BITS | activity)
             self._room -= 1
@@ -98,7 +97,6 @@ class Trace:
         return answer
 
     def extend(self, row: str, marks: Sequence[int]) -> None:
-        """Add marks to a row, later than all its marks."""
         if self._room > 0:
             self._rows[row].extend(marks)
             self._room -= len(marks)

@@ -12,9 +12,8 @@ from typing import Any
 import cloudpickle
 
 from workflow_rl.agents.user_modules import in_one_line
-from workflow_rl.collection.failures import TooManyFailuresError, WorkerError
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.collection.messages import Command
+from workflow_rl.collection.messages import Command, TooManyFailuresError, WorkerError
 from workflow_rl.collection.worker_process import is_worker
 from workflow_rl.environments.environment import ENV, Environment, Facts, Separate, Tell
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment

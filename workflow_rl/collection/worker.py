@@ -27,8 +27,7 @@ from workflow_rl.errors import ElsewhereError, ObservationError
 from workflow_rl.terminal import MOST, shortened
 
 if TYPE_CHECKING:
-    from workflow_rl.agents.policies.distributions import Actions, Choice
-    from workflow_rl.environments.env_batch import Obs, StepAnswers
+    from workflow_rl.environments.env_batch import Obs
 
 _ROOT = Path(__file__).resolve().parents[2]
 _OWN_CODE = (str(_ROOT / "workflow_rl") + os.sep, str(_ROOT / "agents") + os.sep)
@@ -56,8 +55,12 @@ class Worker:
         self._envs: EnvBatch
         self._actor: Actor
         self._player: Player
+        self._mark(Activity.STARTING)
+
+    def _mark(self, activity: Activity) -> None:
+        """Record what the worker does from now on, if it is traced."""
         if self._marks is not None:
-            self._marks.add(Activity.STARTING)
+            self._marks.add(activity)
 
     def messages(self, request: Request) -> Iterator[Any]:
         """Do what a request asks. Yield the messages to send: replies, or the Failure at last.
@@ -78,7 +81,7 @@ class Worker:
             if request.command is Command.CLOSE:
                 yield self._marks.last()
             else:
-                self._marks.turn_to(Activity.WAITING)
+                self._marks.add(Activity.WAITING)
 
     def _with_marks(self, answer: Reply | Failure) -> Any:
         return answer if self._marks is None else self._marks.along(answer)
@@ -96,9 +99,11 @@ class Worker:
             case Command.UNROLL:
                 yield from self._unroll(payload)
             case Command.RESET:
+                self._mark(Activity.RESETTING)
                 first = at_reset(self._envs.reset(*payload))
                 yield Reply(first, time.perf_counter() - start)
             case Command.STEP:
+                self._mark(Activity.STEPPING)
                 transitions = self._envs.step(*payload)
                 yield Reply(transitions, time.perf_counter() - start)
             case Command.ASK:
@@ -112,30 +117,35 @@ class Worker:
         envs = make_envs(self._n_envs)
         if self._step_delay:
             envs = DelayedEnvs(envs, self._step_delay)
-        return envs if self._marks is None else TracedEnvs(envs, self._marks)
+        return envs
+
+    @property
+    def _played(self) -> EnvBatch:
+        """The envs for a worker that acts by itself."""
+        return self._envs if self._marks is None else TracedEnvs(self._envs, self._marks)
 
     def _loaded(self, pickled_actor: bytes) -> Actor:
-        if self._marks is not None:
-            self._marks.add(Activity.LOADING)
+        self._mark(Activity.LOADING)
         actor: Actor = cloudpickle.loads(pickled_actor)
-        return actor if self._marks is None else TracedActor(actor, self._marks)
+        return actor
 
     def _play(self, specs: Sequence[EpisodeSpec]) -> Iterator[Reply]:
         start = time.perf_counter()
-        for finished in play_episodes(self._envs, self._actor, specs):
+        for finished in play_episodes(self._played, self._actor, specs):
             yield Reply(finished, time.perf_counter() - start)
+            self._mark(Activity.PLAYING)
             start = time.perf_counter()
 
     def _unroll(self, unroll: Unroll) -> Iterator[Reply]:
         start = time.perf_counter()
+        self._mark(Activity.PLAYING)
         if unroll.positions is not None:
-            self._player = player_at(self._envs, unroll.positions, burn_in_of(self._actor))
+            self._player = player_at(self._played, unroll.positions, burn_in_of(self._actor))
         trajectories = self._player.unroll(self._actor, unroll.n_steps)
         yield Reply(trajectories, time.perf_counter() - start)
 
 
 def failure_of(command: Command, error: BaseException) -> Failure:
-    """Return the message of a worker that this exception ends."""
     spec = final = None
     raised = error
     if isinstance(error, EpisodeError):
@@ -156,23 +166,18 @@ def failure_of(command: Command, error: BaseException) -> Failure:
 # percent of the speed.
 SENT_EVERY = 50_000_000
 
-# To look up a member of an enumeration takes as long as to read the clock.
-_STEPPING, _SENDING = int(Activity.STEPPING), int(Activity.SENDING)
-
 
 class WorkerMarks:
     """The marks of a worker that are not sent yet.
 
-    If the worker acts by itself, only its first step after a reset or a message is recorded as
-    stepping and acting, and the rest as playing: reading the clock twice a step would cost a
-    percent of CybORG's speed. If the main process acts, every step is a message.
+    A worker that acts by itself marks resets, and all between them as playing: to read the clock
+    twice a step would cost a percent of CybORG's speed. If the main process acts, every step is a
+    message.
 
     due: marks are sent with the first message whose mark is not below this.
     """
 
     def __init__(self) -> None:
-        self.envs: TracedEnvs | None = None
-        self.actor: TracedActor | None = None
         self.due = 0
         self._marks: list[int] = []
 
@@ -181,13 +186,6 @@ class WorkerMarks:
         marked = time.perf_counter_ns() << ACTIVITY_BITS | activity
         self._marks.append(marked)
         return marked
-
-    def turn_to(self, activity: int) -> int:
-        """Mark that this activity begins now, and watch the step after it. Return the mark."""
-        if self.actor is not None and self.envs is not None:
-            self.actor.watch()
-            self.envs.watch()
-        return self.add(activity)
 
     def take(self) -> bytes:
         """Return all marks so far, int64, and forget them."""
@@ -201,7 +199,7 @@ class WorkerMarks:
 
         `Trace.take_marks` reads the message.
         """
-        return (answer, self.take()) if self.turn_to(_SENDING) >= self.due else answer
+        return (answer, self.take()) if self.add(Activity.SENDING) >= self.due else answer
 
     def last(self) -> tuple[None, bytes]:
         """Return the last message: all marks that are left, and no answer."""
@@ -210,57 +208,14 @@ class WorkerMarks:
 
 
 class TracedEnvs:
-    """Envs that mark resetting and, while watched, stepping."""
-
-    step: Callable[..., StepAnswers]
+    """Envs that mark resetting, and playing from there on. An EnvBatch."""
 
     def __init__(self, envs: EnvBatch, marks: WorkerMarks) -> None:
-        self.n_envs = envs.n_envs
-        self.close = envs.close
-        self._envs = envs
-        self._marks = marks
-        marks.envs = self
-        self.watch()
-
-    def watch(self) -> None:
-        """Mark the next step."""
-        self.step = self._first_step
+        self.n_envs, self.step, self.close = envs.n_envs, envs.step, envs.close
+        self._envs, self._marks = envs, marks
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
-        self._marks.turn_to(Activity.RESETTING)
-        return self._envs.reset(envs, specs)
-
-    def _first_step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
-        self._marks.add(_STEPPING)
-        if self._marks.actor is not None:
-            self.step = self._envs.step
-        return self._envs.step(envs, actions)
-
-
-class TracedActor:
-    """An actor that, while watched, marks acting and then, from its next action on, playing."""
-
-    act: Callable[..., Choice]
-
-    def __init__(self, actor: Actor, marks: WorkerMarks) -> None:
-        self.policy_version = actor.policy_version
-        self.burn_in = burn_in_of(actor)
-        self.reset = actor.reset
-        self._actor = actor
-        self._marks = marks
-        marks.actor = self
-        self.watch()
-
-    def watch(self) -> None:
-        """Mark the next action."""
-        self.act = self._first_act
-
-    def _first_act(self, *observed: Any) -> Choice:
-        self._marks.add(Activity.ACTING)
-        self.act = self._second_act
-        return self._actor.act(*observed)
-
-    def _second_act(self, *observed: Any) -> Choice:
+        self._marks.add(Activity.RESETTING)
+        obs = self._envs.reset(envs, specs)
         self._marks.add(Activity.PLAYING)
-        self.act = self._actor.act
-        return self._actor.act(*observed)
+        return obs

@@ -13,8 +13,7 @@ from multiprocessing import connection, current_process, parent_process
 from multiprocessing.connection import Connection
 from typing import Any
 
-from workflow_rl.collection.failures import STOP_SIGNALS
-from workflow_rl.collection.messages import Command, Numbered, Request
+from workflow_rl.collection.messages import STOP_SIGNALS, Command, Numbered, Request
 from workflow_rl.life import show_life_in
 from workflow_rl.terminal import LenientStream
 

@@ -37,7 +37,6 @@ from workflow_rl.measuring.benchmark import (
 )
 from workflow_rl.output_files import require_writable, write_json
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.hints import warn_if_results_vary
 
 _OPTIONS: list[click.Parameter] = [
     plain_option("--n-envs", type=EPISODES, multiple=True, default=(8, 100),
@@ -96,6 +95,8 @@ def benchmark(**options: Any) -> None:
     _require_outputs(options)
     chosen = chosen_env(options)
     simulators = _simulators(chosen, options.get("simulators", ()))
+    from workflow_rl.runs.execute import warn_if_results_vary  # With torch.
+
     warn_if_results_vary(TrainConfig("async", **chosen))
     named = ("n_envs", "names", "rounds", "seconds", "episodes", "seed", "quiet")
     rows = measured_rows(chosen["env"], simulators, **{name: options[name] for name in named})

@@ -72,6 +72,8 @@ def check_env(
             click.echo(f"spaces        warn: without {told}: train with --ignore-unknown")
         if masks_from := environment.facts.masks_from:
             click.echo(f"masks         ok: {masks_from} rules actions out")
+        if spaces.costs:
+            click.echo(f"costs         ok: {', '.join(spaces.costs)}: train with --budget")
         if spaces.images is not None:
             click.echo(f"images        {spaces.images}: train with --network cnn")
         examined = functools.partial(examine, environment, steps, seconds)

@@ -24,7 +24,7 @@ _LATEX = str.maketrans(
 )
 
 if TYPE_CHECKING:
-    from workflow_rl.evaluation.compare import Compared, Returns
+    from workflow_rl.evaluation.compare import Compared, Measured, Returns
 
 
 @click.command(cls=ClearCommand)
@@ -57,15 +57,16 @@ def compare(
     the agents' scores without the lowest and the highest quarter, with the interval of the
     stratified bootstrap. Beside a baseline, the difference of the means is over the same episodes,
     and P(better) is the probability that one of the agents has a higher score than one of the
-    baseline. All intervals are 95% intervals. If the interval of the difference is without 0, a
-    paired test at 5% finds a difference.
+    baseline. Measures follow that evaluate has of the episodes of all these agents. All intervals
+    are 95% intervals. If the interval of the difference is without 0, a paired test at 5% finds a
+    difference.
 
     \b
     Examples:
       compare runs/new-0 runs/new-1 runs/new-2 --output table.tex
       compare runs/new-* --baseline runs/old-0 --baseline runs/old-1
     """
-    from workflow_rl.evaluation.compare import compare_agents, comparison_table
+    from workflow_rl.evaluation.compare import compare_agents, comparison_table, measures_table
     from workflow_rl.runs.folder import runs_in
 
     if output is not None:
@@ -74,9 +75,10 @@ def compare(
     _require_apart(agents, baseline)
     played: dict[str, Path] = {}
     given: dict[str, Path] = {}
-    scores = [_returns(path, "AGENTS", played, given) for path in agents]
+    of_agents = [_scores(path, "AGENTS", played, given) for path in agents]
     _hint_at_unlike(agents)
-    bases = [_returns(path, "--baseline", played, given) for path in baseline]
+    of_baseline = [_scores(path, "--baseline", played, given) for path in baseline]
+    scores, bases = ([returns for returns, _ in of] for of in (of_agents, of_baseline))
     if len(played) > 1:
         told = ", ".join(f"{path} with {how:.200}" for how, path in played.items())
         raise click.UsageError(f"the episodes are not the same: evaluate scored {told}")
@@ -85,8 +87,11 @@ def compare(
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     click.echo(comparison_table(rows))
-    of_baseline = f" The baseline has {len(bases)}." if bases else ""
-    click.echo(f"Agents: {len(scores)}, with {_episodes(scores[0])} episodes each.{of_baseline}")
+    measured = ([measured for _, measured in of] for of in (of_agents, of_baseline))
+    if (measures := measures_table(*measured)) is not None:
+        click.echo(measures)
+    told = f" The baseline has {len(bases)}." if bases else ""
+    click.echo(f"Agents: {len(scores)}, with {_episodes(scores[0])} episodes each.{told}")
     if output is not None:
         write_text(output, _text(rows, output.suffix.lower()))
         click.echo(f"table: {output}")
@@ -121,10 +126,13 @@ def _hint_at_unlike(agents: Sequence[Path]) -> None:
         )
 
 
-def _returns(path: Path, named: str, played: dict[str, Path], given: dict[str, Path]) -> Returns:
-    """Return an agent's returns by task, and keep how its episodes were played, and its digest.
-    Raises click.UsageError for an agent that was given before."""
+def _scores(
+    path: Path, named: str, played: dict[str, Path], given: dict[str, Path]
+) -> tuple[Returns, Measured]:
+    """Return an agent's returns by task, and what is measured of its episodes. Keep how these were
+    played, and the agent's digest. Raises click.UsageError for an agent that was given before."""
     from workflow_rl.evaluation import evaluate
+    from workflow_rl.evaluation.compare import measured_in
 
     file = path / "evaluation.json" if path.is_dir() else path
     scorings = [scoring for guest in guests.values() if (scoring := guest.scoring()) is not None]
@@ -149,7 +157,7 @@ def _returns(path: Path, named: str, played: dict[str, Path], given: dict[str, P
                 raise click.UsageError(f"{first} and {path} are one agent: give it once")
             if short is not None:
                 click.echo(f"Hint: {path}: {short}", err=True)
-            return returns
+            return returns, measured_in(content)
     advice = f"run `evaluate {path}` first"
     if not path.is_dir():
         advice = f"run `evaluate {path} --json scores.json`, and give scores.json in its place"

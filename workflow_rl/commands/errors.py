@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from workflow_rl.agents.algorithm import DivergedError
-from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
+from workflow_rl.collection.messages import StopRequested, TooManyFailuresError
 from workflow_rl.errors import ObservationError, StoppedAtOnce
 from workflow_rl.terminal import printable
 

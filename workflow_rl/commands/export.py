@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from workflow_rl.commands.errors import own_command
-from workflow_rl.commands.options import (
-    PATH,
-    SAVED,
-    plain_option,
-    require_run_folder,
-    which_option,
-)
+from workflow_rl.commands.options import PATH, SAVED, plain_option, require_run_folder, which_option
 from workflow_rl.commands.options_by_env import (
     Look,
     Named,

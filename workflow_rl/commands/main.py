@@ -43,7 +43,6 @@ def places() -> dict[str, tuple[str, str]]:
 
 
 def _section(name: str) -> str:
-    """Return the section in which --help lists a command."""
     listed = next((section for section, names in SECTIONS.items() if name in names), None)
     return listed or ("CAGE" if is_ours(plug_ins("commands")[name]) else "Others")
 

@@ -80,7 +80,7 @@ def _end_of(error: Exception) -> click.ClickException | SystemExit | None:
         return click.UsageError(_line(str(error)), click.get_current_context())
     # Only an error needs these modules.
     from workflow_rl.agents.algorithm import DivergedError
-    from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
+    from workflow_rl.collection.messages import StopRequested, TooManyFailuresError, WorkerError
     from workflow_rl.commands.options import usage_error
 
     if isinstance(error, ConfigError):

@@ -380,7 +380,6 @@ def worker_options() -> list[click.Option]:
 
 
 def env_options() -> list[click.Option]:
-    """Return the options that name an environment and its arguments."""
     several = plain_option(
         "--env-arg",
         "env_arg",

@@ -74,7 +74,7 @@ def record(agent: Path, file: Path, **options: Any) -> None:
 
     Example: record decoys demos.npz --simulator compiled --episodes 500
     """
-    from workflow_rl.runs.record_episodes import written_episodes
+    from workflow_rl.runs.copy_teacher import written_episodes
     from workflow_rl.teaching.episode_files import dataset_named
     from workflow_rl.teaching.teachers import returns_in_words, returns_of
 

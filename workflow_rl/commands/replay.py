@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workflow_rl.collection.failures import TooManyFailuresError, WorkerError
+from workflow_rl.collection.messages import TooManyFailuresError, WorkerError
 from workflow_rl.commands.options import (
     SAVED,
     SEED,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from workflow_rl.collection.cluster_address import is_address
+from workflow_rl.collection.pool import is_address
 from workflow_rl.commands.errors import own_command, telling, training_errors
 from workflow_rl.commands.options import given_options, spelling
 from workflow_rl.commands.options_by_env import named_here, require_agent
@@ -16,7 +16,6 @@ from workflow_rl.commands.training_options import asked_of_run, new_config, path
 from workflow_rl.environments.source import guests
 from workflow_rl.output_files import require_writable, require_writable_folder
 from workflow_rl.runs.config import Mode, TrainConfig
-from workflow_rl.runs.hints import hint_of_few_updates
 from workflow_rl.terminal import printable
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
     init_from = _accepted(options, config) if resume is None else None
 
     from workflow_rl.reporting import learning_curve
-    from workflow_rl.runs.execute import execute, require_ready, run_folder
+    from workflow_rl.runs.execute import execute, hint_of_few_updates, require_ready, run_folder
     from workflow_rl.runs.loop import stopped_by_signals
 
     require_ready(config, begins=plan.resumed[0] is None)

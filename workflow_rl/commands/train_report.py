@@ -17,8 +17,7 @@ from workflow_rl.runs.execute import Outcome
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.learner import Learner, is_zero_sum, only_warned
 from workflow_rl.runs.metrics import paid_agents
-from workflow_rl.runs.progress import described_returns, judged
-from workflow_rl.runs.return_curves import returns_of_known_agents, running_mean
+from workflow_rl.runs.return_curves import returns_of_known_agents, running_mean, verdict
 from workflow_rl.runs.training_state import TrainingState
 from workflow_rl.terminal import fitting
 from workflow_rl.text_table import text_table
@@ -93,7 +92,9 @@ def _report_one(outcome: Outcome) -> None:
     played = f"{state.episodes} episodes"
     if config.total_steps is not None and state.env_steps > config.total_steps:
         played += f" of {state.env_steps:,} steps (the last update is whole)"
-    click.echo(f"{played}, updates: {state.updates}; {described_returns(config, state)}")
+    click.echo(
+        f"{played}, updates: {state.updates}; {state.returns_in_words(config.environment.variants)}"
+    )
     if agents := paid_agents(config):
         metrics = read_metrics(path)
         of_each = {a: running_mean(metrics, column=f"return_mean_{a}")[-1] for a in agents}
@@ -126,13 +127,28 @@ def _report_one(outcome: Outcome) -> None:
 
 def _say_how_good(config: TrainConfig, state: TrainingState, n_policies: int = 1) -> None:
     """Compare a run with known agents, and name the guest's recipe for better ones."""
-    words = judged(config, state, n_policies)
+    words = _judged(config, state, n_policies)
     if words is not None:
         click.echo(f"verdict:         {words}")
     guest = guests[config.env] if returns_of_known_agents(config) else None
     recipes = guest.recommended or guest.presets if guest else ()
     for name in recipes if config.preset not in recipes else ():
         click.echo(f"better agents:   {own_command('train-async', '--preset', name)}")
+
+
+def _judged(config: TrainConfig, state: TrainingState, n_policies: int = 1) -> str | None:
+    """Return in words how a run's last training episodes compare with known agents' episodes.
+
+    n_policies: the run's policy is the best of so many, by these episodes. None if no agent is
+    known whose episodes are like these, or too few episodes have ended.
+    """
+    known = returns_of_known_agents(config)
+    mean = state.recent_mean(config.environment.variants, chosen_of=n_policies)
+    comparable = known and guests[config.env].has_verdicts
+    if not comparable or mean is None or math.isnan(mean.interval_95):
+        return None
+    words = verdict(mean.mean, known, mean.interval_95)
+    return f"the mean return in training, {mean.told(1)} with sampled actions, is {words}"
 
 
 def _times(config: TrainConfig, state: TrainingState) -> PrettyTable:

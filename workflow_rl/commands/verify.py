@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workflow_rl.collection.cluster_address import NONE
+from workflow_rl.collection.pool import NONE
 from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import SAVED
 from workflow_rl.errors import ConfigError
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.run_record import RECORD_FILE, RunRecord, read_record
+from workflow_rl.runs.folder import RECORD_FILE, RunRecord, read_record
 from workflow_rl.terminal import printable
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def replayed(
 ) -> list[str]:
     """Return digests of the weights before the first update and after each update. Raises
     ConfigError, UserError, and what ends a training."""
-    from workflow_rl.runs.hints import warn_if_results_vary
+    from workflow_rl.runs.execute import warn_if_results_vary
     from workflow_rl.runs.loop import train_policy
 
     warn_if_results_vary(config)

@@ -196,7 +196,6 @@ class MaskingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def _masks_of(env: Any) -> Iterator[str]:
-    """Yield the names of METHODS that an environment has."""
     return (name for name in METHODS if attribute_of(env, name) is not None)
 
 

@@ -1,7 +1,9 @@
-"""Rewards and ends as Python's own numbers. Other interpreters import this file, of Python 3.8."""
+"""Rewards and ends as Python's own numbers, and the interface of PettingZoo's AECEnv, whose agents
+act in turn, as that of ParallelEnv. Other interpreters import this file, of Python 3.8."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -37,3 +39,77 @@ def as_flag(value: Any, *what: object) -> bool:
 def _is_number(value: Any) -> bool:
     array = np.asanyarray(value)
     return array.dtype.kind in "biuf" and not (array.ndim or np.ma.is_masked(array))
+
+
+def parallel(env: Any) -> Any:
+    """Return an environment with the interface of ParallelEnv.
+
+    An AECEnv whose agents all act before anything changes says so in its metadata. PettingZoo's
+    own conversion lets them act at the same time. In others each turn is a step.
+    """
+    if not hasattr(env, "agent_iter"):
+        return env
+    if (getattr(env, "metadata", None) or {}).get("is_parallelizable"):
+        from pettingzoo.utils import aec_to_parallel
+
+        converted = aec_to_parallel(env)
+        if hasattr(converted, "aec_env"):  # It adds rewards up, in their own type.
+            converted.aec_env = _Paying(converted.aec_env)
+        return converted
+    return Turns(env)
+
+
+class _Paying:
+    """An AECEnv whose rewards are floats."""
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.env, name)
+
+    @property
+    def rewards(self) -> dict[Any, float]:
+        paid = self.env.rewards.items()
+        return {agent: as_reward(of, "the reward of", agent) for agent, of in paid}
+
+
+class Turns(_Paying):
+    """An AECEnv as a ParallelEnv in which a turn is a step, and whoever waits for a turn is busy.
+
+    The rewards of a step are all that its turn has given, to agents that wait, too.
+    """
+
+    def reset(self, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:
+        self.env.reset(seed=seed, options=options)
+        return self._shown({})
+
+    def step(self, actions: Mapping[Any, Any]) -> tuple[Any, ...]:
+        env = self.env
+        env.step(actions[env.agent_selection])
+        given = [{**of} for of in (self.rewards, env.terminations, env.truncations)]
+        # Observed now: an agent that has ended is removed below.
+        last = {agent: env.observe(agent) for agent, is_cut in given[2].items() if is_cut}
+        for _ in given[1]:
+            if env.agents and self._has_ended(env.agent_selection):
+                env.step(None)
+        obs, infos = self._shown(last)
+        return obs, *given, infos
+
+    def _has_ended(self, agent: Any) -> bool:
+        both = self.env.terminations, self.env.truncations
+        return any(as_flag(ends.get(agent, False), "the end of", agent) for ends in both)
+
+    def _shown(self, last: Mapping[Any, Any]) -> tuple[Any, Any]:
+        env = self.env
+        self.agents = [agent for agent in env.agents if not self._has_ended(agent)]
+        if self.agents and env.agent_selection not in self.agents:
+            raise ObservationError(
+                f"it is the turn of {env.agent_selection!r:.80}, who has ended or is not in "
+                "`agents`"
+            )
+        obs = {**last, **{agent: env.observe(agent) for agent in self.agents}}
+        return obs, {
+            agent: {**env.infos[agent], "busy_steps": int(agent != env.agent_selection)}
+            for agent in self.agents
+        }

@@ -20,6 +20,7 @@ from workflow_rl.environments.action_mask import (
     choices_of,
     require_choices,
 )
+from workflow_rl.environments.costs import COSTS, require_finite
 from workflow_rl.environments.env_batch import EpisodeError, Obs, StepAnswers, is_the_envs
 from workflow_rl.environments.environment import ENV
 from workflow_rl.environments.episode import EpisodeSpec
@@ -28,11 +29,14 @@ from workflow_rl.errors import ConfigError, ObservationError
 
 Indices: TypeAlias = NDArray[np.int64]
 COMPANY = 3
-Step: TypeAlias = tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]
+Step: TypeAlias = tuple[NDArray[Any], ...]
 
 
 class SteppedTogether(ABC):
     """What a BatchedEnv and a BatchedTeamEnv have in common."""
+
+    costs: tuple[str, ...] = ()
+    """The names of the costs that each step has beside its reward, for `--budget`."""
 
     @abstractmethod
     def __init__(self, n_envs: int) -> None:
@@ -110,7 +114,8 @@ class BatchedEnv(SteppedTogether):
             reward: numbers [M].
             terminated: bool [M], whether the episode has come to an end of its own.
             truncated: bool [M], whether the episode was cut off, such as by a limit of steps.
-            The next call may overwrite all four arrays.
+            costs: numbers [M, C] in the order of `costs`, only of a class that names costs.
+            The next call may overwrite all arrays.
         """
 
 
@@ -210,10 +215,13 @@ class OneOfBatch(gymnasium.Env[NDArray[Any], Any]):
         """Step the environment, and those beside it whose episodes go on."""
         actions = np.stack([np.asarray(action, self.action_space.dtype)] * len(self._playing))
         row = int(np.searchsorted(self._playing, self._own))
-        obs, reward, terminated, truncated, _ = _stepped(self.envs, self._playing, actions)
+        obs, reward, terminated, truncated, costs = _stepped(self.envs, self._playing, actions)
         self._playing = self._playing[~(terminated | truncated)]
         ended = bool(terminated[row]), bool(truncated[row])
-        return obs[row].copy(), float(reward[row]), *ended, {} if any(ended) else self._info()
+        info = {} if any(ended) else self._info()
+        if costs is not None:
+            info[COSTS] = dict(zip(self.envs.costs, costs[row].tolist(), strict=True))
+        return obs[row].copy(), float(reward[row]), *ended, info
 
     def _info(self) -> dict[str, Any]:
         if not self.envs.offers_masks:
@@ -246,13 +254,18 @@ def _begun(envs: BatchedEnv, indices: Indices, seeds: Indices) -> NDArray[Any]:
 
 def _stepped(envs: BatchedEnv, indices: Indices, actions: NDArray[Any]) -> StepAnswers:
     """Step, and return what comes back. Raise ObservationError if it breaks the contract."""
-    obs, reward, terminated, truncated = envs.step(indices.copy(), actions)
-    m = len(indices)
+    answer, names = envs.step(indices.copy(), actions), envs.costs
+    m, n_wanted = len(indices), 4 + bool(names)
+    if len(answer) != n_wanted:
+        with_costs = f", the last of them the costs {', '.join(names)}" if names else ""
+        raise ObservationError(f"step gave {len(answer)} arrays, not {n_wanted}{with_costs}")
+    obs, reward, terminated, truncated, *costs = answer
     return StepAnswers(
         _observed(envs, obs, m),
         column("reward", reward, "biuf", (m,)).astype(np.float64),
         column("terminated", terminated, "b", (m,)),
         column("truncated", truncated, "b", (m,)),
+        *(require_finite(column("costs", of, "biuf", (m, len(names))), names) for of in costs),
     )
 
 

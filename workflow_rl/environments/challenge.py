@@ -297,7 +297,7 @@ class Guest:
 
     def findings(self) -> Iterable[Callable[[], Iterable[Any]]]:
         """Return the checks of this environment's installation, for `doctor`: see
-        `runs.installation.findings_of`."""
+        `commands.doctor.findings_of`."""
         return ()
 
     def report_sections(self, runs: Sequence[Any], folder: Path) -> Sequence[Any] | None:

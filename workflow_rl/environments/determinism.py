@@ -16,6 +16,7 @@ from gymnasium import spaces
 
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.action_mask import mask_in, require_no_other_mask
+from workflow_rl.environments.costs import COSTS
 from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.environment import ENV, Separate, Tell
 from workflow_rl.environments.episode import episode_spec
@@ -38,9 +39,9 @@ NEXT = 0x9E3779B9
 """Added to the seed for the next episode, modulo 2**32, so that seeds of all sizes are played."""
 _PARTS = (
     *("observation", "reward", "terminated", "truncated", "next episode's first observation"),
-    "mask of actions",
+    *("mask of actions", "list of costs"),
 )
-_Step: TypeAlias = tuple[Any, float, bool, bool, Any, Any]
+_Step: TypeAlias = tuple[Any, float, bool, bool, Any, Any, Any]
 
 
 def found_by_playing(environment: GymnasiumEnvironment, tell: Tell) -> str | None:
@@ -51,7 +52,9 @@ def found_by_playing(environment: GymnasiumEnvironment, tell: Tell) -> str | Non
 
     def difference_of(played: GymnasiumEnvironment) -> str | None:
         return first_difference(
-            lambda: CheckedEnv(required_env(played), played.masks), CHECK_STEPS, seconds
+            lambda: CheckedEnv(required_env(played), played.masks, played.costs),
+            CHECK_STEPS,
+            seconds,
         )
 
     with naming(environment):
@@ -164,19 +167,22 @@ def _steps(env: Env, seed: int, actions: list[Any]) -> Iterator[_Step]:
     env.action_space.seed(seed)
     obs, info = env.reset(seed=seed)
     mask = mask_in(obs, info)
-    yield copy.deepcopy(obs), 0.0, False, False, None, copy.deepcopy(mask)
+    yield copy.deepcopy(obs), 0.0, False, False, None, copy.deepcopy(mask), None
+    has_costs = isinstance(env, CheckedEnv) and bool(env.cost_names)
     for number in itertools.count():
         if number == len(actions):
             actions.append(sampled(env.action_space, mask))
         alive()
         obs, reward, terminated, truncated, info = env.step(copy.deepcopy(actions[number]))
         obs, first, mask = copy.deepcopy(obs), None, mask_in(obs, info)
+        costs = info[COSTS] if has_costs else None
         if terminated or truncated:
             alive()
             seed = (seed + NEXT) % 2**32
             first, info = env.reset(seed=seed)
             first, mask = copy.deepcopy(first), mask_in(first, info)
-        yield obs, float(reward), bool(terminated), bool(truncated), first, copy.deepcopy(mask)
+        ends = bool(terminated), bool(truncated)
+        yield obs, float(reward), *ends, first, copy.deepcopy(mask), costs
 
 
 _FEW_LEVELS = 16
@@ -186,8 +192,8 @@ _MOST_NUMBERS = 2_000_000
 class CheckedEnv(FlatEnv):
     """The env with its own observations and actions. Checks observations as FlatEnv does."""
 
-    def __init__(self, env: Env, masks: bool = False) -> None:
-        super().__init__(env, masks)
+    def __init__(self, env: Env, masks: bool = False, costs: Sequence[str] = ()) -> None:
+        super().__init__(env, masks, costs)
         self.observation_space = env.observation_space
         self._unflatten = lambda action: action
         team = getattr(env, "envs", env)

@@ -88,10 +88,18 @@ class SerialEnvs:
     """Gymnasium envs in one process, stepped one after another. An EnvBatch.
 
     variant_option: the name of the option of `reset` that takes the variant of an episode.
+    has_costs: whether `info["costs"]` of each step is the list of its costs: see `FlatEnv`.
     """
 
-    def __init__(self, make_env: EnvFactory, n_envs: int, variant_option: str = "variant") -> None:
+    def __init__(
+        self,
+        make_env: EnvFactory,
+        n_envs: int,
+        variant_option: str = "variant",
+        has_costs: bool = False,
+    ) -> None:
         self.n_envs = n_envs
+        self._has_costs = has_costs
         self._variant_option = variant_option
         self.envs: list[Env] = []
         for _ in range(n_envs):
@@ -119,12 +127,13 @@ class SerialEnvs:
         # Every env takes a plain integer; not every env takes one of NumPy's.
         chosen = actions.tolist() if actions.ndim == 1 else actions
         answers = [self._step(env, action) for env, action in zip(envs, chosen, strict=True)]
-        obs, reward, terminated, truncated, _ = zip(*answers, strict=True)
+        obs, reward, terminated, truncated, infos = zip(*answers, strict=True)
         return StepAnswers(
             np.array(obs),
             np.array(reward, np.float64),
             np.array(terminated, np.bool_),
             np.array(truncated, np.bool_),
+            np.array([info["costs"] for info in infos]) if self._has_costs else None,
         )
 
     def _step(self, env: int, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -156,6 +165,5 @@ class DelayedEnvs:
         self._delay = delay
 
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
-        """Wait once, then step each of M envs."""
         time.sleep(self._delay)
         return self._envs.step(envs, actions)

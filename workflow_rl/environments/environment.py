@@ -5,11 +5,13 @@ A process learns the facts of a user's environment from the worker that has made
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
+from workflow_rl.errors import ConfigError
 from workflow_rl.terminal import in_short
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 ENV = "env"
 """The `argument` of errors for which no single argument is to blame."""
+OPPONENTS = "opponents"
 
 SETTINGS: dict[str, Any] = {
     "total_steps": 100_000,
@@ -41,6 +44,31 @@ def interpreter(python: str) -> str:
     virtual environment's is a link. "" is this process's own."""
     python = os.path.expanduser(python)
     return python and os.path.abspath(shutil.which(python) or python)
+
+
+def weights_of(text: str, argument: str = OPPONENTS) -> dict[str, float]:
+    """Return the agents of "agent=weight,agent=weight", whose weights are 1 by default. The path of
+    a file or folder is one agent, whatever its name.
+
+    Raises ConfigError, with the argument to blame, for a weight that is no positive
+    number, and for an agent without a name or named twice.
+    """
+    if os.path.exists(text):
+        return {text: 1.0}
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        agent, _, weight = part.rpartition("=") if "=" in part else (part, "", "1")
+        try:
+            share = float(weight)
+        except ValueError:
+            share = 0.0
+        if not (0 < share < math.inf and agent and agent == agent.strip()):
+            told = f"{part!r:.200} is not agent=weight, with a positive number and no spaces"
+            raise ConfigError(argument, told)
+        if agent in found:
+            raise ConfigError(argument, f"{agent!r:.200} is named twice")
+        found[agent] = share
+    return found
 
 
 class Environment(Protocol):
@@ -125,7 +153,6 @@ class Separate(NamedTuple):
 
 
 def described(environment: Environment, without: Collection[str] = ()) -> str:
-    """Return the id and the arguments, without some of them, as text."""
     args = [
         f"{name}={in_short(arg)}" for name, arg in environment.args.items() if name not in without
     ]

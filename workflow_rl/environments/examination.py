@@ -142,7 +142,7 @@ def _is_fine_when_played(
 
     def difference_of(seed: int, played: GymnasiumEnvironment) -> str | None:
         return first_difference(
-            lambda: _FiniteEnv(played.make_env(), played.masks), steps, seconds, seed
+            lambda: _FiniteEnv(played.make_env(), played.masks, played.costs), steps, seconds, seed
         )
 
     for seed in SEEDS:

@@ -33,6 +33,7 @@ from workflow_rl.environments.action_mask import (
     without_privileged,
 )
 from workflow_rl.environments.answers import as_flag, as_reward
+from workflow_rl.environments.costs import COSTS, read_costs
 from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.environment import ENV
 from workflow_rl.errors import ConfigError, ObservationError
@@ -49,13 +50,17 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
     sees stands before the mask: see `action_mask`. The first answer decides whether the environment
     offers masks.
 
+    costs: the names of the costs that each step has; `info["costs"]` is then the list of them.
+
     Raises ConfigError for a space that is not supported, and ObservationError for an
-    observation that cannot be of its space: see `flattener`.
+    observation that cannot be of its space: see `flattener`. So it does for costs: see
+    `costs.read_costs`.
     """
 
-    def __init__(self, env: Env, masks: bool = False) -> None:
+    def __init__(self, env: Env, masks: bool = False, costs: Sequence[str] = ()) -> None:
         super().__init__(env)
         self._steps = 0
+        self.cost_names = tuple(costs)
         masked = maskable(env)
         takes_masks = masks and bool(choices_of(masked))
         self._space = env.observation_space
@@ -94,10 +99,11 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         reward = as_reward(reward, "the reward of step", self._steps)
         terminated = as_flag(terminated, "terminated of step", self._steps)
         truncated = as_flag(truncated, "truncated of step", self._steps)
+        if self.cost_names:
+            info = {**info, COSTS: read_costs(info, self.cost_names, self._steps)}
         return self._shown(obs, info, terminated or truncated), reward, terminated, truncated, info
 
     def _shown(self, obs: Any, info: Mapping[str, Any], ended: bool) -> Any:
-        """Return the flat observation, with its mask if there is one."""
         flat = self._flat(obs)
         if not self._offers_mask:
             if self._masks and mask_in(obs, info) is not None:

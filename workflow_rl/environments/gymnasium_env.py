@@ -44,6 +44,7 @@ class GymnasiumEnvironment(Gated):
         out: see `KnownEntries`.
     python: the interpreter that plays the environment: see `simulator`. "" is this one.
     private_random: whether each env has a random state of its own: see `PrivateRandom`.
+    costs: the names of the costs that each step has. They are known with the facts.
 
     Raises ConfigError if the id or an argument's name is not text.
     """
@@ -56,6 +57,7 @@ class GymnasiumEnvironment(Gated):
     ignore_unknown: bool = False
     python: str = ""
     private_random: bool = field(default=False, compare=False)
+    costs: tuple[str, ...] = field(default=(), compare=False)
 
     variants = ()
     episode_steps = None
@@ -178,12 +180,10 @@ class GymnasiumEnvironment(Gated):
 
     @property
     def is_known(self) -> bool:
-        """Whether the facts are known, so that nothing is made to find them out."""
         return "facts" in vars(self)
 
     def learn(self, facts: Facts) -> None:
-        """Take over the facts that another process found out."""
-        vars(self)["facts"] = facts
+        vars(self).update(facts=facts, costs=facts.spaces.costs)
 
     def separate(self) -> None:
         """Give each env that is made from now on a random state of its own."""
@@ -199,7 +199,9 @@ class GymnasiumEnvironment(Gated):
         from workflow_rl.environments.making import declared_facts
 
         self.require_named()
-        return declared_facts(self)
+        facts = declared_facts(self)
+        self.learn(facts)
+        return facts
 
     def spaces(self) -> Spaces:
         return self.facts.spaces

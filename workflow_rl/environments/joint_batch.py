@@ -26,6 +26,7 @@ class TeamStep(NamedTuple):
     reward: NDArray[Any]
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
+    costs: NDArray[Any] | None = None
 
 
 class BatchedTeamEnv(SteppedTogether):
@@ -81,6 +82,7 @@ class BatchedTeamEnv(SteppedTogether):
             terminated: bool [M], whether the episode has come to an end of its own.
             truncated: bool [M], whether the episode was cut off, such as by a limit of steps. The
                 agents that are there then are CUT_OFF.
+            costs: numbers [M, C] in the order of `costs`, only of a class that names costs.
             The next call may overwrite all arrays.
         """
 
@@ -123,7 +125,7 @@ class JointBatch(BatchedEnv):
             flat, actions, envs.shared_reward, state, envs.entities
         )
         self.action_space = spaces.MultiDiscrete(list(self.layout.n_actions))
-        self._envs = envs
+        self._envs, self.costs = envs, envs.costs
         self._dtype: Any = self.observation_space.dtype
         self._sizes = np.array(self.layout.obs_sizes)
         self._n_actions = np.array(self.layout.n_actions)
@@ -150,16 +152,18 @@ class JointBatch(BatchedEnv):
         """Step M environments once. Rewards are summed; who is away is paid once it is back."""
         before = self._status[indices]
         decided = np.where(before == ACTS, actions, 0)
-        obs, status, reward, terminated, truncated = self._envs.step(indices.copy(), decided)
+        answer = self._envs.step(indices.copy(), decided)
+        obs, status, reward, terminated, truncated, costs = TeamStep(*answer)
+        others = (terminated, truncated) if costs is None else (terminated, truncated, costs)
         if not self.layout.own_rewards:
-            return self._rows(indices, obs, status, reward), reward, terminated, truncated
+            return self._rows(indices, obs, status, reward), reward, *others
         status = column("status", status, "biuf", decided.shape)
         owed = self._withheld[indices] + column("reward", reward, "biuf", decided.shape)
         is_paid = np.isin(before, (BUSY, ACTS)) | np.isin(status, (BUSY, ACTS))
         reward = np.where(is_paid, owed, 0.0)
         self._withheld[indices] = np.where(is_paid, 0.0, owed)
         rows = self._rows(indices, obs, status, reward)
-        return rows, reward.sum(axis=1), terminated, truncated
+        return rows, reward.sum(axis=1), *others
 
     def action_masks(self, indices: Indices) -> NDArray[Any]:
         """Return the masks. An agent that does not decide may do anything."""

@@ -25,8 +25,8 @@ from workflow_rl.environments.action_mask import (
     require_choices,
     without_mask,
 )
-from workflow_rl.environments.aec_to_parallel import parallel
-from workflow_rl.environments.answers import as_flag, as_reward
+from workflow_rl.environments.answers import as_flag, as_reward, parallel
+from workflow_rl.environments.costs import COSTS, of_a_team
 from workflow_rl.environments.environment import ENV
 from workflow_rl.environments.flat_env import (
     distribution_over,
@@ -202,7 +202,6 @@ class TeamRows:
         )
 
     def action(self, agent: str, joint: NDArray[Any]) -> Any:
-        """Return an agent's action of a sampled joint action."""
         number = self._layout.agents.index(agent)
         return self._unflatten[agent](self._layout.action_of(number, joint[None])[0])
 
@@ -236,7 +235,8 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
     its mask, if there is one, allows an action. An agent whose mask allows none takes its first
     action; the actions of others are not handed to the environment. The reward is the sum of the
     agents' rewards, or their common reward if the environment has `shared_reward`. What an agent is
-    paid after its end is withheld until it is back. The episode ends when no agent is left.
+    paid after its end is withheld until it is back. The episode ends when no agent is left. A cost
+    is the sum of the agents' costs of its name.
 
     masks: whether masks count. layout: where the parts of a row stand. rows: makes the rows.
     masked_actions: see `maskable`.
@@ -294,7 +294,6 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
         return self._shown(obs, {}, {}, {}, infos)
 
     def handed(self, action: Any) -> dict[str, Any]:
-        """Return the actions that a joint action hands to the environment, by agent."""
         decided = zip(self._agents, action, self._status, strict=True)
         actions = {agent: chosen for agent, chosen, status in decided if status == ACTS}
         return actions | {agent: self.rows.first_action(agent) for agent in self._idle}
@@ -329,6 +328,8 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
         self._ended |= ending
         self._ended -= {*self.env.agents}
         row, info = self._shown(obs, rewards, terminations, truncations, infos)
+        if costs := of_a_team(infos):
+            info[COSTS] = costs
         ended = not self.env.agents
         truncated = ended and any(truncations.values())
         return row, reward, ended and not truncated, truncated, info
@@ -345,7 +346,6 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
     def _shown(
         self, obs: Any, rewards: Any, terminations: Any, truncations: Any, infos: Any
     ) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Return the row, and the masks if an agent has one."""
         if unseen := [agent for agent in self.env.agents if agent not in obs]:
             raise ObservationError(f"no observation of {', '.join(unseen)}, who is in `agents`")
         for agent, status in zip(self._agents, self._status, strict=False):

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.user_modules import in_one_line, name_meant, where_to_call
 from workflow_rl.environments.action_mask import (
     MaskingEnv,
+    begun,
+    mask_in,
     mask_source,
     privileged_space,
     tells_masks,
@@ -33,6 +35,7 @@ from workflow_rl.environments.action_mask import (
     without_privileged,
 )
 from workflow_rl.environments.batched_env import COMPANY, BatchedEnv, BatchedEnvs, OneOfBatch
+from workflow_rl.environments.costs import names_in
 from workflow_rl.environments.env_batch import Env, EnvBatch, SerialEnvs
 from workflow_rl.environments.environment import ENV, Facts
 from workflow_rl.environments.flat_env import (
@@ -40,6 +43,8 @@ from workflow_rl.environments.flat_env import (
     distribution_over,
     flat_space,
     is_old,
+    sampled,
+    stepped,
     with_known_entries,
 )
 from workflow_rl.environments.gymnasium_versions import attribute_of, space_from
@@ -83,20 +88,20 @@ def single_env(environment: GymnasiumEnvironment, options: Mapping[str, Any]) ->
 
 
 def several_envs(environment: GymnasiumEnvironment, n_envs: int) -> EnvBatch:
-    """Return `n_envs` environments, as workers step them."""
     if environment.steps_together:
         make = environment.made_by()
         assert make is not None
         return BatchedEnvs(_batch(make, n_envs, environment.args), n_envs, environment.masks)
 
     def make_env() -> FlatEnv:
-        return FlatEnv(environment.make_env(), environment.masks)
+        return FlatEnv(environment.make_env(), environment.masks, environment.costs)
 
+    has_costs = bool(environment.costs)
     if environment.python:
         from workflow_rl.environments.simulator import SimulatorEnvs
 
-        return SimulatorEnvs(make_env, n_envs)
-    return SerialEnvs(make_env, n_envs)
+        return SimulatorEnvs(make_env, n_envs, has_costs=has_costs)
+    return SerialEnvs(make_env, n_envs, has_costs=has_costs)
 
 
 def _batch(factory: Callable[..., Any], n_envs: int, args: Mapping[str, Any]) -> BatchedEnv:
@@ -124,7 +129,7 @@ def declared_facts(environment: GymnasiumEnvironment) -> Facts:
             bounds = tuple(acts.low.ravel().tolist()), tuple(acts.high.ravel().tolist())
         entities = None if team else _entities_of(env, obs_dim, distribution.n_outputs)
         images = None if team else images_of(without_privileged(shown))
-        declared = team, entities, privileged, images
+        declared = team, entities, privileged, images, _costs_of(env, masked)
         by_agent = None
         if isinstance(env, JointEnv):
             of_agent = env.env.observation_space
@@ -137,6 +142,20 @@ def declared_facts(environment: GymnasiumEnvironment) -> Facts:
             masks_from,
             attribute_of(env, "left_out", ()),
         )
+
+
+def _costs_of(env: Env, masked: bool) -> tuple[str, ...]:
+    """Return the names of the costs that a batch declares, or that an environment's first step has,
+    for which the environment is reset and stepped once."""
+    if isinstance(env, OneOfBatch):
+        return tuple(env.envs.costs)
+    # Whoever tries the environment out tells what is wrong with its steps.
+    with suppress(Exception):
+        env.action_space.seed(0)
+        shown = begun(env, seed=0)
+        mask = mask_in(*shown) if masked else None
+        return names_in(stepped(env.step(sampled(env.action_space, mask)), "step 1")[-1])
+    return ()
 
 
 @contextmanager

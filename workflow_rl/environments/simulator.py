@@ -280,7 +280,7 @@ class Elsewhere:
 class SimulatorEnv(Elsewhere, gymnasium.Env[Any, Any]):
     """An environment of one agent that plays elsewhere.
 
-    `info` has the mask of actions alone, and at a reset all that can be sent.
+    `info` has the mask of actions and the costs alone, and at a reset all that can be sent.
     """
 
     def __init__(self, simulator: Interpreter, number: int, told: Mapping[str, Any]) -> None:
@@ -334,8 +334,10 @@ class SimulatorEnvs(SerialEnvs):
     make_env: makes a FlatEnv of what `made_there` returns.
     """
 
-    def __init__(self, make_env: Callable[[], FlatEnv], n_envs: int) -> None:
-        super().__init__(make_env, n_envs)
+    def __init__(
+        self, make_env: Callable[[], FlatEnv], n_envs: int, has_costs: bool = False
+    ) -> None:
+        super().__init__(make_env, n_envs, has_costs=has_costs)
         inner: list[Any] = [env.unwrapped for env in self.envs]
         self._there: list[Elsewhere] = [getattr(env, "env", env) for env in inner]
         self._handed = [_as_handed(env) for env in inner]

@@ -45,6 +45,7 @@ _PLAIN = {type(None), bool, int, float, str, bytes, bytearray}
 _ARRAY, _NUMBER, _TUPLE = "array", "number", "tuple"
 _MASKS = "action_mask", "action_masks"
 _OF_AN_AGENT = (*_MASKS, "busy_steps")
+_COSTS = "cost", "costs"
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -159,7 +160,6 @@ class RandomState:
         self.seed(0)
 
     def enter(self) -> None:
-        """Give the process this state."""
         before, RandomState._current = RandomState._current, self
         if hasattr(np.random, "set_bit_generator"):
             np.random.set_bit_generator(self._of_numpy)
@@ -262,7 +262,7 @@ class _Env:
         else:
             truncated = answer[3]
         ends = encode(terminated), encode(truncated)
-        told = encode(_entries(info, _MASKS))
+        told = encode({**_entries(info, _MASKS), **_costs(info)})
         return _TUPLE, [_observation(obs), encode(reward), *ends, told]
 
     def tell(self, name: str) -> Any:
@@ -306,7 +306,10 @@ class _Team(_Env):
             if self._has_state and (agents or (n_parts == 5 and _is_any(parts[3]))):
                 state = self._env.state()
             if isinstance(infos, Mapping):
-                infos = {agent: _entries(info, _OF_AN_AGENT) for agent, info in infos.items()}
+                infos = {
+                    agent: {**_entries(info, _OF_AN_AGENT), **_costs(info)}
+                    for agent, info in infos.items()
+                }
             answer = [*parts, infos] if isinstance(answer, list) else (*parts, infos)
         return [encode(answer), encode(agents), encode(state)]
 
@@ -339,6 +342,18 @@ def _entries(info: Any, names: Sequence[str]) -> dict[str, Any]:
     return {name: had[name] for name in names if had.get(name) is not None}
 
 
+def _costs(info: Any) -> dict[str, Any]:
+    """Return the entries of an info for costs, unless something else that cannot be sent stands
+    there."""
+    had = _entries(info, _COSTS)
+    for name in [*had]:
+        try:
+            encode(had[name])
+        except TypeError:
+            del had[name]
+    return had
+
+
 def _owner(env: Any, name: str) -> Any:
     """Return the wrapper, or the environment, that has an attribute; None without one."""
     while env is not None and not hasattr(env, name):
@@ -358,7 +373,7 @@ def _parallel(env: Any) -> Any:
     if not hasattr(env, "agent_iter"):
         return env
     _find_this_package()
-    return importlib.import_module("workflow_rl.environments.aec_to_parallel").parallel(env)
+    return importlib.import_module("workflow_rl.environments.answers").parallel(env)
 
 
 def _made(env_id: str, args: Mapping[str, Any]) -> Any:

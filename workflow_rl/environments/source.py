@@ -51,7 +51,6 @@ class Guests(Mapping[str, "Guest"]):
         return len(plug_ins("guests"))
 
     def importable(self) -> Iterator[Guest]:
-        """Yield all guests but those that cannot be imported."""
         for env_id in self:
             with suppress(UserError):
                 yield self[env_id]

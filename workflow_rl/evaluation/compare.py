@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from prettytable import PrettyTable
 
 from workflow_rl.evaluation.intervals import CONFIDENCE, FloatArray, Mean, mean_of, over_agents
+from workflow_rl.evaluation.measures import Readings, difference, figure_of, readings_in
+from workflow_rl.output_files import NOT_OURS
 from workflow_rl.text_table import text_table
 
 N_RESAMPLES = 10_000
@@ -98,6 +100,62 @@ def comparison_table(rows: Sequence[Compared]) -> PrettyTable:
     headings = names[: 1 + len(figures[0])]
     cells = [[row.task, *map(str, of_row)] for row, of_row in zip(rows, figures, strict=True)]
     return text_table(headings, cells, groups=[row.task == SUM for row in rows])
+
+
+Measured: TypeAlias = "Mapping[str, Readings]"
+"""What measures read of an agent's episodes, by the measure's name."""
+
+
+def measured_in(scores: Mapping[str, Any]) -> dict[str, Readings]:
+    """Return what measures read of an agent's episodes, by the measure's name; nothing if the
+    scores have no measures."""
+    try:
+        return readings_in(scores)
+    except NOT_OURS:
+        return {}
+
+
+def measures_table(
+    agents: Sequence[Measured], baseline: Sequence[Measured] = ()
+) -> PrettyTable | None:
+    """Return a line for each measure that all agents have of the same episodes: the mean and, with
+    a baseline, the difference over these episodes. None without such a measure."""
+    everyone = [*agents, *baseline]
+    shapes = [{name: _shape(read) for name, read in one.items()} for one in everyone]
+    shared = [
+        name
+        for name, shape in shapes[0].items()
+        if len(shape[0]) == 1 and all(other.get(name) == shape for other in shapes)
+    ]
+    rows = []
+    for name in shared:
+        ours, theirs = ([one[name] for one in group] for group in (agents, baseline))
+        figures = [_figure(group) for group in (ours, theirs) if group]
+        if theirs:
+            figures.append(_measure_difference(ours, theirs))
+        rows.append([name, *(figure.told() for figure in figures)])
+    headings = ["measure", "mean", "baseline", "difference"]
+    return text_table(headings[: len(rows[0])], rows) if rows else None
+
+
+def _shape(readings: Readings) -> tuple[set[type], list[int]]:
+    """Return the kinds of readings, of which there is one, and the number of episodes by task."""
+    return {type(one) for of_task in readings for one in of_task}, [*map(len, readings)]
+
+
+def _figure(agents: Sequence[Readings]) -> Mean:
+    figures = [figure_of(readings).mean for readings in agents]
+    return figures[0] if len(figures) == 1 else mean_of([[figure.mean for figure in figures]])
+
+
+def _measure_difference(ours: Sequence[Readings], theirs: Sequence[Readings]) -> Mean:
+    """Return the difference of the means of two groups of agents, with the parts of the interval
+    that `_difference` has."""
+    pairs = [difference(one, other) for one in ours for other in theirs]
+    groups = [group for group in (ours, theirs) if len(group) > 1]
+    halves = [float(np.mean([pair.interval_95 for pair in pairs]))]
+    halves += [_figure(group).interval_95 for group in groups]
+    return Mean(float(np.mean([pair.mean for pair in pairs])), math.hypot(*halves))
 
 
 def plain_rows(rows: Sequence[Compared]) -> list[dict[str, Any]]:

@@ -20,8 +20,8 @@ from workflow_rl.agents.settings import Settings
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.failures import Fault, TooManyFailuresError
 from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.collection.messages import Fault, TooManyFailuresError
 from workflow_rl.collection.rollout import outweighing, what_is_not_finite
 from workflow_rl.environments.challenge import Scores, Scoring
 from workflow_rl.environments.environment import Environment
@@ -29,6 +29,16 @@ from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_sp
 from workflow_rl.environments.source import guests
 from workflow_rl.errors import ConfigError
 from workflow_rl.evaluation.intervals import Mean, mean_of
+from workflow_rl.evaluation.measures import (
+    MEASURES,
+    Measure,
+    Part,
+    Times,
+    measure_lines,
+    measures_of_costs,
+    plain_readings,
+    read_measures,
+)
 from workflow_rl.machine_facts import usable_cores
 from workflow_rl.output_files import NOT_OURS, copy_file, read_json, sha256_of
 from workflow_rl.progress_bar import Progress
@@ -60,7 +70,8 @@ class Evaluation:
     """The returns and lengths, in steps, of seeded episodes.
 
     returns_of: the returns of each agent of a team whose agents have rewards of their own.
-    env_args: the arguments of the environment.
+    env_args: the arguments of the environment. costs: the sums of each cost, by its name. measures:
+    what is measured of the episodes. readings: what each measure reads, by its name.
     """
 
     env: str
@@ -70,6 +81,9 @@ class Evaluation:
     seconds: float
     returns_of: Mapping[str, list[float]] = field(default_factory=dict)
     env_args: Mapping[str, Any] = field(default_factory=dict)
+    costs: Mapping[str, list[float]] = field(default_factory=dict)
+    measures: Sequence[Measure] = ()
+    readings: Mapping[str, list[Part] | list[Times]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         told = Mean(self.mean, self.interval_95).told()
@@ -102,8 +116,10 @@ class Evaluation:
             rows.append([name, f"{mean.mean:{digits}}", *spread, *ends])
         ends = [lengths.min(), lengths.max()]
         rows.append(["steps", f"{lengths.mean():.1f}", "", f"{lengths.std():.1f}", *ends])
+        of_one_task = {name: [read] for name, read in self.readings.items()}
         return [
             str(text_table(["", "mean", "95%", "std", "min", "max"], rows)),
+            *(measure_lines(self.measures, of_one_task) if self.measures else ()),
             f"{agent} on {self.env}: {len(returns)} episodes, seed {self.seed}, "
             f"{self.seconds:.1f} s.",
         ]
@@ -114,8 +130,12 @@ class Evaluation:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as evaluation.json keeps them; None for what is not a number."""
         plain = dataclasses.asdict(self)
+        for name in ("costs", "measures", "readings"):
+            del plain[name]
         if not self.returns_of:
             del plain["returns_of"]
+        if self.measures:
+            plain[MEASURES] = plain_readings({self.env: self.readings})
         return {
             **plain,
             "mean": self.mean,
@@ -391,6 +411,14 @@ def _record(
         envs.close()
 
 
+def measures_of(environment: Environment) -> Sequence[Measure]:
+    """Return the measures of the episodes of an environment whose steps have costs: its guest's, or
+    else the total of each cost."""
+    guest = guests.get(environment.env_id)
+    of_guest = () if guest is None else guest.measures(environment.args)
+    return of_guest or measures_of_costs(environment.spaces().costs)
+
+
 def scoring_of(env_id: str) -> Scoring:
     """Return how agents of an environment are scored."""
     scoring = guests[env_id].scoring() if env_id in guests else None
@@ -433,6 +461,7 @@ class ReturnScoring:
             episode_spec(seed, number, environment.variants, SeedStream.EVALUATION)
             for number in range(episodes)
         ]
+        environment.spaces()  # Workers get what is known of the costs.
         start = time.perf_counter()
         n_workers = min(n_workers or usable_cores(), episodes)
         with (
@@ -444,6 +473,9 @@ class ReturnScoring:
             trajectories = play_with_progress(pool, actor, specs, progress_bar)
         if (warning := outweighing(trajectories)) is not None:
             _log.warning("%s", warning)
+        names = environment.spaces().costs
+        sums = np.array([played.episode_costs for played in trajectories]).T.tolist()
+        measures = measures_of(environment) if names else ()
         team, returns_of = environment.spaces().team, {}
         if team is not None and team.own_rewards:
             of_agents = team.own_returns(trajectories).T.tolist()
@@ -456,4 +488,7 @@ class ReturnScoring:
             time.perf_counter() - start,
             returns_of,
             dict(environment.args),
+            dict(zip(names, sums, strict=True)),
+            measures,
+            read_measures(measures, names, trajectories) if names else {},
         )

@@ -24,7 +24,6 @@ class Masked(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._host_of = np.array([self._hosts.index(target) for target in targets])
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return a flag for each action."""
         state: Any = self.env.unwrapped.current_state  # type: ignore[attr-defined]
         return np.array([state.host_discovered(host) for host in self._hosts], bool)[self._host_of]
 

@@ -47,7 +47,6 @@ class Hosts:
         return np.append(np.arange(self.action_space.n - 1) < found, True)
 
     def _shown(self) -> NDArray[np.float32]:
-        """Return the rows, and last what the action told."""
         *found, told = self._seen
         if len(found) >= len(self.observation_space.low):
             raise ValueError(

@@ -496,14 +496,6 @@ def median_ratio(values: Sequence[float], others: Sequence[float]) -> float:
     return statistics.median(value / other for value, other in zip(values, others, strict=True))
 
 
-def spread(values: Sequence[float], shown: Callable[[float], str] = "{:,.0f}".format) -> str:
-    """Return the median and the range as text, such as "1.2 (1.0 to 1.4)". "-" stands for infinity:
-    a seed that did not reach its target."""
-    numbers = statistics.median(values), min(values), max(values)
-    middle, low, high = ("-" if math.isinf(number) else shown(number) for number in numbers)
-    return middle if len(values) == 1 else f"{middle} ({low} to {high})"
-
-
 def machine_name() -> str:
     """Return the processor, its usable cores and Python's version in words."""
     about = environment()

@@ -19,7 +19,7 @@ from workflow_rl.output_files import MOST_OF_AGENT, copy_file, make_folder, writ
 from workflow_rl.reporting.report_run import Run
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.export import write_policy
-from workflow_rl.runs.run_record import RECORD_FILE, read_record
+from workflow_rl.runs.folder import RECORD_FILE, read_record
 from workflow_rl.runs.saved_agent import POLICY_FILE
 from workflow_rl.terminal import printable
 

@@ -41,7 +41,6 @@ def draw_folder(path: Path) -> Path:
 
 
 def picture_in(path: Path) -> Path:
-    """Return the file of the picture of all that is in a folder."""
     return path / ("duel.png" if is_duel(path) else "learning_curve.png")
 
 

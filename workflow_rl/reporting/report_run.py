@@ -12,8 +12,13 @@ from typing import Any, NamedTuple
 from workflow_rl.errors import UserError
 from workflow_rl.evaluation.measures import BY_STEP, Readings, readings_in
 from workflow_rl.output_files import reading, require_numbers, sha256_of
-from workflow_rl.runs.folder import population_of, read_config, read_metrics, read_summary
-from workflow_rl.runs.run_record import begins_with_another
+from workflow_rl.runs.folder import (
+    begins_with_another,
+    population_of,
+    read_config,
+    read_metrics,
+    read_summary,
+)
 
 _log = logging.getLogger(__name__)
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import json
+import math
+import os
+from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import safetensors.torch
 import torch
 
 from workflow_rl import __version__
@@ -17,7 +24,7 @@ from workflow_rl.agents.settings import Settings
 from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.environments.named_by_file import is_plain, texts_in
 from workflow_rl.errors import ConfigError, UserError
-from workflow_rl.runs.checkpoint_file import read_values, write_values
+from workflow_rl.output_files import replacing
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.handed_in import LIST
 from workflow_rl.runs.saved_config import (
@@ -36,11 +43,9 @@ MEMORY_FOLDER = "memory"
 """The steps that an agent remembers, beside the latest checkpoint."""
 _PARTS = ("format", "config", "agent", "training", "policies", "run_id", "memory")
 _SOME_BYTES = 2**16
-_EARLIER = "was made by an earlier version of the package, and this version cannot read it"
 _OTHER_KINDS = {
     b"_stable_baselines3_version": "is a model of Stable-Baselines3, which only that loads: a "
     "script like examples/sb3_ppo.py can play it on our environment (docs/how-to/clients.md)",
-    b"/data.pkl": _EARLIER,
     LIST.encode(): "is a folder for a challenge, packed: unpack it, and give the policy in it",
     b".npy": "is a policy file, which acts but has no critic to learn with: give a run's folder or "
     "a checkpoint (.safetensors)",
@@ -91,9 +96,6 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint of this package. Raises UserError."""
     if not path.is_file():
-        earlier = path.with_suffix(".pt")
-        if earlier.is_file():
-            raise UserError(f"{earlier} {_EARLIER}")
         raise UserError(f"there is no checkpoint at {path}")
     try:
         written = writing_of(path)
@@ -216,3 +218,201 @@ def _begun_batch(values: Any, config: Mapping[str, Any]) -> BegunBatch:
         if ":" in member.network and not is_plain([*{*texts_in(member.network_args)} - named]):
             raise UserError(f"only a batch in it gives {member.network} the name of a file")
     return BegunBatch(parameters.actor(values["policy_version"]), share and Share._make(share))
+
+
+MOST_BYTES = 4 * 2**30
+MOST_OF_HEADER = 2**24
+MOST_OF_VALUES = 2**20
+"""How many values the header may have. Python needs about 100 bytes for one."""
+MOST_LEVELS = 50
+"""Of lists, tuples and dicts within one another."""
+MOST_OF_EMPTY = 2**24
+"""The most along an axis of a tensor without numbers, which takes no room in the file."""
+_INTEGERS = 2**128
+_DIMENSIONS = 64
+
+_TEXT = "workflow_rl"
+_BEGINNING = b'{"__metadata__":{"%s":"' % _TEXT.encode()
+_SIZE_BYTES, _DIGITS = 8, 64
+_DIGEST_AT = _SIZE_BYTES + len(_BEGINNING)
+_DIGEST_END = _DIGEST_AT + _DIGITS
+
+_TENSOR, _TUPLE, _FLOAT, _PAIRS = "$tensor", "$tuple", "$float", "$pairs"
+_NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+_DTYPES = {
+    *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
+}
+
+
+def write_values(path: Path, values: dict[str, Any]) -> None:
+    """Replace `path` in one step by a file of tensors and plain values.
+
+    Raises OSError, and TypeError for values of other types, which names the first.
+    """
+    tensors: dict[str, torch.Tensor] = {}
+    plain = {name: _to_json(value, name, tensors) for name, value in values.items()}
+    text = json.dumps(plain, allow_nan=False)
+    content = safetensors.torch.save(tensors, {_TEXT: "0" * _DIGITS + text})
+    try:
+        _require_bounds(content, len(content))
+    except ValueError as error:
+        raise OSError(errno.EFBIG, str(error), str(path)) from None
+    with replacing(path, "wb") as file:
+        file.write(content[:_DIGEST_AT])
+        file.write(_digest(content))
+        file.write(memoryview(content)[_DIGEST_END:])
+
+
+def read_values(path: Path) -> dict[str, Any]:
+    """Return what `write_values` was given.
+
+    Nothing in the file is used before its digest is right. Raises OSError, and ValueError or
+    others for a file that is damaged, of another kind, or made to mislead its reader.
+    """
+    with path.open("rb") as file:
+        n_bytes = os.fstat(file.fileno()).st_size
+        _require_bounds(file.read(_DIGEST_AT), n_bytes)
+        file.seek(0)
+        content = file.read(n_bytes)
+    header_end = _require_bounds(content, len(content))
+    if content[_DIGEST_AT:_DIGEST_END] != _digest(content):
+        raise ValueError("it is not as it was written")
+    header = _parsed(content[_SIZE_BYTES:header_end])
+    text = header.pop("__metadata__")[_TEXT]
+    _require_few_values(text)  # In the header the marks can be written as numbers.
+    for about in header.values():
+        _require_room(about["shape"])
+    tensors = safetensors.torch.load(content)
+    values = _from_json(_parsed(text[_DIGITS:]), tensors)
+    if tensors:
+        raise ValueError("it has tensors that it does not name")
+    if not isinstance(values, dict):
+        raise ValueError("its values have no names")
+    return values
+
+
+def _digest(content: bytes) -> bytes:
+    """Return the SHA-256 of all but the digest itself, in hexadecimal digits."""
+    digest = hashlib.sha256(content[:_DIGEST_AT])
+    digest.update(memoryview(content)[_DIGEST_END:])
+    return digest.hexdigest().encode()
+
+
+def _require_bounds(content: bytes, n_bytes: int) -> int:
+    """Return where the header ends.
+
+    content: the file, or its beginning. n_bytes: the size of the file. Raises ValueError
+    for another kind of file, and for a file or header that is too large.
+    """
+    if content[_SIZE_BYTES:_DIGEST_AT] != _BEGINNING:
+        raise ValueError("it does not begin as a checkpoint does")
+    n_header = int.from_bytes(content[:_SIZE_BYTES], "little")
+    if n_bytes > MOST_BYTES:
+        raise ValueError(f"it is larger than {MOST_BYTES // 2**30} GiB")
+    if n_header > MOST_OF_HEADER:
+        raise ValueError(f"its header is larger than {MOST_OF_HEADER // 2**20} MiB")
+    header_end = _SIZE_BYTES + n_header
+    if header_end > n_bytes:
+        raise ValueError("its header is larger than the file")
+    _require_few_values(content[:header_end].decode("latin-1"))
+    return header_end
+
+
+def _require_few_values(text: str) -> None:
+    """Raise ValueError for a JSON text with more values than a checkpoint has."""
+    # In JSON a comma, a colon or an opening bracket stands before each value.
+    if sum(map(text.count, ",:[")) > MOST_OF_VALUES:
+        raise ValueError(f"its header has more than {MOST_OF_VALUES} values")
+
+
+def _require_room(shape: list[int]) -> None:
+    """Raise ValueError for a tensor with more axes than any has, or for one without numbers that
+    is vast along an axis. The library compares all other shapes with the size of the file."""
+    if len(shape) > _DIMENSIONS or (0 in shape and max(shape) > MOST_OF_EMPTY):
+        raise ValueError("it has a tensor of a shape that nothing has")
+
+
+def _parsed(text: str | bytes) -> Any:
+    return json.loads(text, object_pairs_hook=_of_unique_names, parse_constant=_refuse)
+
+
+def _of_unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError("two of its values have one name")
+    return values
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _to_json(value: Any, place: str, tensors: dict[str, torch.Tensor], level: int = 0) -> Any:
+    """Return what stands for a value in JSON, and add its tensors to `tensors`.
+
+    place: where the value is, by which its tensors are named. Raises TypeError.
+    """
+    kind = type(value)
+    if value is None or kind in (bool, str):
+        return value
+    if kind is int and abs(value) < _INTEGERS:
+        return value
+    if kind is float:
+        return value if math.isfinite(value) else {_FLOAT: repr(value)}
+    if isinstance(value, torch.Tensor) and value.dtype in _DTYPES and not value.is_sparse:
+        name = place
+        while name in tensors:  # "a.b" may be a name in a dict, or the name "b" in the dict "a".
+            name += "_"
+        tensors[name] = value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        return {_TENSOR: name}
+    if kind in (list, tuple) and level < MOST_LEVELS:
+        items = [_to_json(item, f"{place}.{n}", tensors, level + 1) for n, item in enumerate(value)]
+        return items if kind is list else {_TUPLE: items}
+    if kind in (dict, OrderedDict) and level < MOST_LEVELS and {*map(type, value)} <= {str, int}:
+        named = {
+            name: _to_json(item, f"{place}.{name}", tensors, level + 1)
+            for name, item in value.items()
+        }
+        if any(type(name) is int or name.startswith("$") for name in named):
+            return {_PAIRS: [[name, item] for name, item in named.items()]}
+        return named
+    raise TypeError(
+        f"a checkpoint cannot hold {place}, of type {kind.__name__}: it holds tensors, numbers, "
+        "texts, None, and lists, tuples and dicts of these"
+    )
+
+
+def _from_json(value: Any, tensors: dict[str, torch.Tensor], level: int = 0) -> Any:
+    """Return the value that `_to_json` was given, and take its tensors from `tensors`.
+
+    Raises ValueError or KeyError for what it has never returned.
+    """
+    if level > 3 * MOST_LEVELS:  # JSON has up to three levels for one.
+        raise ValueError("its values are nested too deeply")
+    if isinstance(value, list):
+        return [_from_json(item, tensors, level + 1) for item in value]
+    if isinstance(value, int) and abs(value) >= _INTEGERS:
+        raise ValueError("it has a number that is too large")
+    if not isinstance(value, dict):
+        return value
+    marks = [name for name in value if name.startswith("$")]
+    if not marks:
+        return {name: _from_json(item, tensors, level + 1) for name, item in value.items()}
+    if len(value) > 1:
+        raise ValueError("it has a value of two kinds")
+    (mark,) = marks
+    held = value[mark]
+    if mark == _TENSOR:
+        return tensors.pop(held)
+    if mark == _FLOAT:
+        return _NOT_FINITE[held]
+    items = _from_json(held, tensors, level + 1)
+    if mark == _TUPLE and isinstance(items, list):
+        return tuple(items)
+    if mark == _PAIRS and isinstance(items, list):
+        pairs = dict(items)
+        if len(pairs) < len(items) or not all(type(name) in (str, int) for name in pairs):
+            raise ValueError("its pairs begin with no names")
+        return pairs
+    raise ValueError("it has a value of an unknown kind")

@@ -12,27 +12,15 @@ from pydantic import AfterValidator, Field, PrivateAttr
 
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.algorithm import Algorithm
-from workflow_rl.agents.settings import (
-    Count,
-    CountOrNone,
-    OneOf,
-    Settings,
-    giver,
-)
+from workflow_rl.agents.settings import Count, CountOrNone, OneOf, Settings, giver
 from workflow_rl.agents.user_modules import is_found_as
-from workflow_rl.collection.cluster_address import AUTO, LOCAL, NONE, readable
+from workflow_rl.collection.pool import AUTO, LOCAL, NONE, readable
 from workflow_rl.environments.environment import Environment, interpreter
 from workflow_rl.environments.named_by_file import TRUST_IT, is_plain, require_named
 from workflow_rl.environments.source import default_env, guests
 from workflow_rl.errors import ConfigError
 from workflow_rl.runs.presets import KNOWN
-from workflow_rl.runs.resolve import (
-    LEAST_EPISODES,
-    LEAST_OF_LONG,
-    Asked,
-    require_possible,
-    resolve,
-)
+from workflow_rl.runs.resolve import LEAST_EPISODES, LEAST_OF_LONG, Asked, require_possible, resolve
 from workflow_rl.runs.saved_config import (
     UnknownSettings,
     flattened,
@@ -411,7 +399,6 @@ class TrainConfig(Settings):
         return max(self.min_episodes_per_update or LEAST_EPISODES, math.ceil(n_episodes))
 
     def progress(self, episodes: int, env_steps: int) -> float:
-        """Return the share of the run that is done, from 0 to 1."""
         if self.total_episodes is not None:
             return min(1, episodes / self.total_episodes)
         assert self.total_steps is not None

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from workflow_rl.environments.environment import weights_of
 from workflow_rl.environments.named_by_file import is_plain
-from workflow_rl.environments.one_team_of_two import weights_of
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.output_files import (
     MOST_OF_LONG_RECORD,
@@ -59,7 +59,6 @@ class DuelRecord:
         write_json(path / DUEL_FILE, self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """As the file has it."""
         values = dataclasses.asdict(self)
         del values["is_own"]
         return signed(values) if self.is_own else values
@@ -103,7 +102,6 @@ class DuelRecord:
 
 
 def is_duel(path: Path) -> bool:
-    """Return whether a folder is that of a duel."""
     return (path / DUEL_FILE).is_file()
 
 
@@ -199,7 +197,6 @@ def responses_of(text: str) -> dict[str, int]:
 
 
 def label(side: str) -> str:
-    """Return a side's name as files have it."""
     return re.sub(r"[^\w-]+", "-", side)
 
 

@@ -227,7 +227,6 @@ NUMPY_POLICY = (
     "workflow_rl.agents.policies.entities",
     "workflow_rl.agents.policies.entity_layout",
     "workflow_rl.agents.policies.further_distributions",
-    "workflow_rl.agents.policies.mlp",
     "workflow_rl.agents.policies.network",
     _NETWORKS,
     "workflow_rl.agents.policies.numpy_policy",

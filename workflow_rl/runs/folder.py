@@ -1,4 +1,5 @@
-"""A run's folder, as others read it: its config, metrics and summary, and folders of several runs.
+"""A run's folder, as others read it: its config, metrics and summary, what it was made on and its
+first weights, and folders of several runs.
 
 `run_dir` writes such a folder.
 """
@@ -6,20 +7,74 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from workflow_rl.errors import UserError
-from workflow_rl.output_files import NOT_OURS, read_json, read_text, reading, require_numbers
+from workflow_rl.output_files import read_json, read_text, reading, require_numbers, write_json
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.run_record import POPULATION_FILE
 
 if TYPE_CHECKING:
     from workflow_rl.runs.several_policies import PopulationRecord
+
+RECORD_FILE = "machine.json"
+POPULATION_FILE = "population.json"
+"""Its presence says that a folder is one of several policies."""
+N_UPDATES = 3
+"""Updates after which the weights are recorded."""
+
+
+class RunRecord(BaseModel):
+    """What a run was made on, and its first weights: what another machine is compared with.
+
+    machines: what it began on, then whatever else it went on with after being resumed, as from
+    `machine.machine`. config: TrainConfig.to_save(), as it began. init_from: whether that was with
+    another run's agent. weights: digests of them, before the first update and after each of
+    the first N_UPDATES.
+    """
+
+    model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
+
+    machines: Annotated[list[dict[str, Any]], Field(min_length=1)]
+    config: dict[str, Any]
+    init_from: bool = False
+    weights: Annotated[list[str], Field(max_length=N_UPDATES + 1)] = []
+
+    def write(self, path: Path) -> None:
+        write_json(path, self.model_dump())
+
+
+def read_record(path: Path) -> RunRecord:
+    """Raises OSError, ValueError naming the file."""
+    try:
+        return RunRecord(**read_json(path))
+    except (TypeError, ValueError, RecursionError):
+        raise ValueError(f"{path.name} is not a record of this package") from None
+
+
+def begins_with_another(folder: Path) -> bool:
+    """Return whether the run in a folder began with another run's agent, as far as is known."""
+    try:
+        return read_record(folder / RECORD_FILE).init_from
+    except (OSError, ValueError):
+        return False
+
+
+def weights_digest(network: Mapping[str, Any]) -> str:
+    """SHA-256 of a network's tensors and their names, in the state_dict's order."""
+    content = hashlib.sha256()
+    for name, tensor in network.items():
+        content.update(f"{name} {tuple(tensor.shape)} ".encode())
+        content.update(tensor.detach().cpu().numpy().tobytes())
+    return content.hexdigest()
+
 
 NEEDED = frozenset(("update", "episodes", "env_steps", "wall_seconds", "return_mean"))
 """Columns without which nothing can be drawn nor gone on with."""
@@ -67,7 +122,6 @@ def _is_population(path: Path) -> bool:
 
 
 def kept_name(update: int) -> str:
-    """The file of the checkpoint that is kept after this update."""
     return f"{KEPT_FOLDER}/{update:06}.safetensors"
 
 
@@ -82,15 +136,12 @@ def distinct_names(paths: Sequence[Path]) -> list[str]:
 
 def read_config(path: Path) -> TrainConfig:
     """A run's config. Raises UserError."""
-    try:
+    if not path.exists():
+        raise UserError(f"{path} does not exist")
+    if not (path / "config.json").exists():
+        raise UserError(f"{path} is not a run folder: it has no config.json")
+    with reading(path / "config.json"):
         return TrainConfig.from_dict(read_json(path / "config.json"))
-    except FileNotFoundError:
-        if not path.exists():
-            raise UserError(f"{path} does not exist") from None
-        raise UserError(f"{path} is not a run folder: it has no config.json") from None
-    except NOT_OURS as error:
-        # Which may say what the file has there, whatever its length.
-        raise UserError(f"{path / 'config.json'} cannot be read: {str(error)[:300]}") from None
 
 
 def read_summary(path: Path) -> dict[str, Any]:
@@ -116,12 +167,10 @@ def return_at_the_end(path: Path) -> float | None:
 def is_finished(path: Path) -> bool:
     """Whether the run in the folder, or those of several policies, came to the end: its summary
     says so. Raises UserError."""
-    try:
-        return bool(read_json(path / "summary.json")["finished"])
-    except FileNotFoundError:
+    if not (path / "summary.json").exists():
         return False
-    except NOT_OURS as error:
-        raise UserError(f"{path / 'summary.json'} cannot be read: {error}") from None
+    with reading(path / "summary.json"):
+        return bool(read_json(path / "summary.json")["finished"])
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:

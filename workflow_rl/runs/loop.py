@@ -17,26 +17,30 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.cluster_address import NONE
-from workflow_rl.collection.failures import STOP_SIGNALS, StopRequested
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.collection.pool import AnyPool
+from workflow_rl.collection.messages import STOP_SIGNALS, StopRequested
+from workflow_rl.collection.pool import NONE, AnyPool
 from workflow_rl.collection.rollout import Collector
 from workflow_rl.collection.schedule import CollectorThread
 from workflow_rl.collection.trace import Trace
 from workflow_rl.errors import StoppedAtOnce
+from workflow_rl.progress_bar import Progress
 from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import DIVERGED_FILE
 from workflow_rl.runs.learner import Draw, Learner
-from workflow_rl.runs.progress import progress_bar, show_progress
+from workflow_rl.runs.metrics import paid_agents
 from workflow_rl.runs.run_dir import NotWrittenError
+from workflow_rl.terminal import fitting
 
 if TYPE_CHECKING:
     from workflow_rl.environments.env_batch import EnvBatchFactory
 
-MakeCollector: TypeAlias = Callable[[AnyPool, TrainConfig], Collector]
 Watch: TypeAlias = Callable[[Any], AbstractContextManager[Any]]
+BAR = (
+    "{percentage:3.0f}%|{bar:16}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+)
+"""The bar has a width of its own: beside a long text tqdm leaves one character for it."""
 MOMENT_SECONDS = 0.5
 """`timeout` and others send a signal twice at once, to the process and to its group."""
 
@@ -90,15 +94,12 @@ def train_policy(
     quiet: bool = False,
     trace_path: Path | None = None,
     watch: Watch = contextlib.nullcontext,
-    collector_of: MakeCollector = make_collector,
     last_update: int | None = None,
     draw: Draw | None = None,
 ) -> dict[str, Any]:
     """Train one policy and return its summary: see `train_together`. draw: see `Learner`."""
     learner = Learner(config, run_path, resumed, init_from, draw)
-    (summary,) = train_together(
-        [learner], quiet, trace_path, watch, collector_of, last_update=last_update
-    )
+    (summary,) = train_together([learner], quiet, trace_path, watch, last_update=last_update)
     return summary
 
 
@@ -127,7 +128,6 @@ def train_together(
     quiet: bool = False,
     trace_path: Path | None = None,
     watch: Watch = contextlib.nullcontext,
-    collector_of: MakeCollector = make_collector,
     begin: Callable[[], Meetings] = Meetings,
     last_update: int | None = None,
     conclude: Callable[[Sequence[dict[str, Any]]], None] | None = None,
@@ -142,7 +142,6 @@ def train_together(
         trace_path: file for a record of what the workers and the learners do when.
         watch: a context manager, entered with the pool while the runs last. It may stop them, as
             `stopped_by_signals` does.
-        collector_of: makes the collector.
         begin: called once the agents are made, before the runs' folders are opened. Returns where
             the learners wait for each other.
         last_update: the update after which the runs end, whatever their configs say.
@@ -170,7 +169,7 @@ def train_together(
         for learner in learners:
             stack.enter_context(learner)
         pool = make_pool(config, trace)
-        thread, collector = CollectorThread(pool), collector_of(pool, config)
+        thread, collector = CollectorThread(pool), make_collector(pool, config)
         for learner in learners:
             learner.learn_from(thread, collector, trace)
         lost: dict[Learner, str] = {}
@@ -265,6 +264,63 @@ def _all_entered(learners: Sequence[Learner]) -> Iterator[None]:
         for learner in learners:
             schedules.enter_context(learner.schedule)
         yield
+
+
+def progress_bar(
+    learners: Sequence[Learner], quiet: bool, last_update: int | None = None
+) -> Progress:
+    """Return a bar of the runs' episodes, or of their steps if their end is given in steps.
+
+    last_update: where the runs end whatever their configs say. The bar is of updates then.
+    """
+    config = learners[0].config
+    unit = "step" if config.total_episodes is None else "ep"
+    return Progress(
+        quiet,
+        total=len(learners) * (last_update or _end(config)),
+        unit="update" if last_update else unit,
+        initial=_done(learners, last_update),
+        bar_format=BAR,
+        unit_scale=unit == "step",
+        dynamic_ncols=True,
+        # By the whole run so far: updates come in one by one, and the time left would jump.
+        smoothing=0,
+    )
+
+
+def show_progress(
+    bar: Progress,
+    learners: Sequence[Learner],
+    row: Mapping[str, float],
+    last_update: int | None = None,
+) -> None:
+    if len(learners) == 1:
+        config = learners[0].config
+        returns = learners[0].state.returns_in_words(config.environment.variants)
+        of_agents = [f"{agent} {row[f'return_mean_{agent}']:.3g}" for agent in paid_agents(config)]
+        if of_agents:
+            returns += f" (last update: {', '.join(of_agents)})"
+    else:
+        drawn, n_recent = learners[0].config.environment.variants, learners[0].state.n_recent
+        means = [learner.state.recent_mean(drawn, n_recent) for learner in learners]
+        digits = fitting(0, *(mean.mean for mean in means if mean is not None))
+        shown = " ".join("none" if mean is None else f"{mean.mean:{digits}}" for mean in means)
+        returns = f"mean returns {shown} of the last {n_recent}"
+    text = f"{returns}; {min(1, row['worker_utilisation']):.0%} utilisation"
+    bar.show(_done(learners, last_update), text)
+
+
+def _end(config: TrainConfig) -> int:
+    end = config.total_episodes or config.total_steps
+    assert end is not None
+    return end
+
+
+def _done(learners: Sequence[Learner], last_update: int | None) -> int:
+    if last_update is not None:
+        return sum(learner.state.updates for learner in learners)
+    end = _end(learners[0].config)
+    return sum(min(learner.position, end) for learner in learners)
 
 
 class Stoppable(Protocol):

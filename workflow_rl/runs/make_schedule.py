@@ -6,16 +6,10 @@ import functools
 from collections.abc import Sequence
 
 from workflow_rl.agents.policies.numpy_policy import Policy
+from workflow_rl.collection.assignments import EnvPosition, first_positions
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.env_positions import EnvPosition, first_positions
 from workflow_rl.collection.rollout import Collector, Following, Rollout, finite
-from workflow_rl.collection.schedule import (
-    BegunBatch,
-    CollectorThread,
-    ExactLag,
-    Schedule,
-    Share,
-)
+from workflow_rl.collection.schedule import BegunBatch, CollectorThread, ExactLag, Schedule, Share
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.training_state import TrainingState
@@ -52,8 +46,7 @@ def make_schedule(
             ]
             specs_of = functools.partial(_specs_of, config)
         return ExactLag(thread, collector, play_batch, next_share, specs_of, lag, begun)
-    from workflow_rl.collection.free_running import FreeRunning
-    from workflow_rl.runs.newest_batches import FirstCome, whole_batches
+    from workflow_rl.runs.newest_batches import FirstCome, FreeRunning, whole_batches
 
     if config.batching == "whole-batches":
         batches = whole_batches(play_batch, next_share, state.episodes)
@@ -69,7 +62,6 @@ def make_schedule(
 def episode_specs(
     config: TrainConfig, numbers: Sequence[int], stream: SeedStream = SeedStream.TRAINING
 ) -> list[EpisodeSpec]:
-    """Return the specs of a run's episodes, by their numbers."""
     variants = config.environment.variants
     # An evaluation is of the whole task.
     total = config.total_of_curriculum if stream is SeedStream.TRAINING else None
@@ -77,7 +69,6 @@ def episode_specs(
 
 
 def _positions(config: TrainConfig, state: TrainingState) -> list[EnvPosition]:
-    """Return where the run left its envs, or where they begin."""
     variants, total = config.environment.variants, config.total_of_curriculum
     slots = first_positions(config.seed, variants, config.n_envs, state.episodes, total)
     places = state.slots or [(slot.episode, None, None) for slot in slots]

@@ -68,6 +68,7 @@ GROUPS = {
     "time": ("wall_", "collect_", "update_seconds", "learner_", "worker_", "seconds_"),
     "lag": ("policy_lag", "stale_", "dropped_"),
     "run": ("episodes", "env_steps", "workers_", "skipped_"),
+    "costs": ("cost_", "multiplier_"),
 }
 """The beginnings of metrics' names, by the group in which TensorBoard shows them."""
 
@@ -89,7 +90,8 @@ def columns(config: TrainConfig) -> tuple[str, ...]:
     names = config.plug_in.metrics_of(config.settings, spaces)
     further = [name for name in names if name not in METRICS]
     returns = [*return_columns(config), *paid_agents(config)]
-    return (*METRICS, *further, *(f"return_mean_{name}" for name in returns))
+    costs = [f"cost_{name}" for name in spaces.costs]
+    return (*METRICS, *further, *(f"return_mean_{name}" for name in returns), *costs)
 
 
 def paid_agents(config: TrainConfig) -> tuple[str, ...]:
@@ -137,6 +139,7 @@ def row_of(
         "return_mean": float(np.mean(returns)),
         "return_std": float(np.std(returns)),
         **_return_means(config, rollout),
+        **_cost_means(config, rollout),
         "episode_length_mean": float(np.mean(rollout.episode_lengths or float("nan"))),
         "truncated_share": rollout.truncated_share,
         **metrics,
@@ -173,6 +176,13 @@ def _return_means(config: TrainConfig, rollout: Rollout) -> dict[str, float]:
         of_agents = totals.mean(axis=0) if len(totals) else np.full(team.n_agents, np.nan)
         means |= {f"return_mean_{a}": float(x) for a, x in zip(team.agents, of_agents, strict=True)}
     return means
+
+
+def _cost_means(config: TrainConfig, rollout: Rollout) -> dict[str, float]:
+    """Return the mean of each cost's sum over an episode, by its column; NaN if none ended."""
+    names, sums = config.environment.spaces().costs, rollout.episode_costs
+    means = np.mean(sums, axis=0) if sums else np.full(len(names), np.nan)
+    return {f"cost_{name}": float(mean) for name, mean in zip(names, means, strict=True)}
 
 
 def summarise(

@@ -1,21 +1,156 @@
-"""Batches that are collected with the newest weights: whole, or of what comes first."""
+"""Batches that are collected without pause, with the newest weights: whole, or what comes first."""
 
 from __future__ import annotations
 
 import itertools
 import math
+import threading
 import time
-from collections.abc import Generator
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future
+from typing import TypeAlias
 
+from workflow_rl.agents.policies.numpy_policy import Policy
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.assignments import EpisodeAssignments, UnrollAssignments
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.free_running import Batches, Newest
-from workflow_rl.collection.rollout import Rollout, finite, in_order
-from workflow_rl.collection.schedule import NextShare, PlayBatch
-from workflow_rl.environments.episode import episode_spec
+from workflow_rl.collection.pool import POLL_SECONDS
+from workflow_rl.collection.rollout import (
+    Collector,
+    Following,
+    Rollout,
+    finite,
+    in_order,
+    joined_rollouts,
+)
+from workflow_rl.collection.schedule import (
+    BegunBatch,
+    CollectorThread,
+    NextShare,
+    PlayBatch,
+    Schedule,
+)
+from workflow_rl.collection.trace import Activity
+from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.training_state import TrainingState
+
+Newest: TypeAlias = Callable[[], Policy | None]
+"""Return the policy to collect with now; None if collecting is to pause."""
+
+Batches: TypeAlias = Callable[[Newest], Generator[Rollout, None, None]]
+"""Collect one batch after another until a pause. A further call continues from there."""
+
+
+class FreeRunning(Schedule):
+    """Collects batches without pause with the newest weights. The batches wait for the learner.
+
+    The weights of a batch depend on how fast workers and learner are: runs differ.
+
+    capacity: batches that may wait. At this number, collecting is held until the learner takes one
+    or, with `drop`, the oldest batch is dropped. Where it is held, every step is learned from, so
+    that learning keeps its rate: gradient steps for each step that was collected. This is a rate
+    limiter, as in Cassirer et al. 2021, "Reverb: A Framework for Experience Replay".
+    take_all: the learner takes all waiting batches at once.
+    """
+
+    def __init__(
+        self,
+        thread: CollectorThread,
+        collector: Collector,
+        batches: Batches,
+        capacity: int,
+        drop: bool = False,
+        take_all: bool = False,
+    ) -> None:
+        super().__init__(thread, collector)
+        self._batches = batches
+        self._capacity = capacity
+        self._drop = drop
+        self._take_all = take_all
+        self._collecting: Future[Rollout | None] | None = None
+        self._changed = threading.Condition()  # Guards all below.
+        self._waiting: deque[Rollout] = deque()
+        self._to_put: deque[Rollout] = deque()
+        self._dropped: list[Rollout] = []
+        self._held_seconds = 0.0
+        self._policy: Policy | None = None
+
+    def begin(self, policy: Policy) -> None:
+        with self._changed:
+            self._policy = policy
+            if self._collecting is None:
+                self._collecting = self._thread.submit(self._collect)
+
+    def next_rollout(self, policy: Policy) -> Rollout:
+        """Wait for a batch, and return the batch that waited longest, or all that wait."""
+        self.begin(policy)
+        with self._changed:
+            assert self._collecting is not None
+            while not self._waiting and not self._collecting.done():
+                self._changed.wait(POLL_SECONDS)  # Wakes up for signals: see result_of.
+            if not self._waiting:
+                self._collecting.result()
+            taken = [self._waiting.popleft()]
+            while self._take_all and self._waiting:
+                taken.append(self._waiting.popleft())
+            dropped, self._dropped = self._dropped, []
+            held_seconds, self._held_seconds = self._held_seconds, 0.0
+            queue_length = len(self._waiting)
+            self._changed.notify_all()
+        return joined_rollouts(dropped + taken)._replace(
+            queue_length=queue_length, held_seconds=held_seconds
+        )
+
+    def evaluate(self, policy: Policy, specs: Sequence[EpisodeSpec]) -> Rollout:
+        """Play these episodes once the workers have finished their requests. Nothing is lost."""
+        self._pause()
+        self._collecting = None
+        return super().evaluate(policy, specs)
+
+    def begun(self) -> list[BegunBatch]:
+        """Return no batches: a resumed run begins its batches anew."""
+        return []
+
+    def __exit__(self, *error: object) -> None:
+        self._pause()
+        super().__exit__(*error)
+
+    def _pause(self) -> None:
+        """End collecting soon. The next call of `next_rollout` continues it."""
+        with self._changed:
+            self._policy = None
+            self._changed.notify_all()
+
+    def _collect(self, following: Following) -> None:
+        self._put()
+        for rollout in self._batches(lambda: self._policy):
+            self._to_put.append(rollout)
+            self._put()
+
+    def _put(self) -> None:
+        """Move collected batches to those that wait for the learner, until a pause."""
+        with self._changed:
+            while self._to_put:
+                if self._drop and len(self._waiting) == self._capacity:
+                    self._dropped = [
+                        joined_rollouts([*self._dropped, self._waiting.popleft().dropped()])
+                    ]
+                if len(self._waiting) == self._capacity:
+                    self._hold()
+                if len(self._waiting) == self._capacity:
+                    return
+                self._waiting.append(self._to_put.popleft())
+                self._changed.notify_all()
+
+    def _hold(self) -> None:
+        """Wait until the learner has taken a batch, or a pause."""
+        start = time.perf_counter()
+        self._thread.mark(Activity.HELD)
+        self._changed.wait_for(lambda: len(self._waiting) < self._capacity or self._policy is None)
+        self._thread.mark(Activity.IDLE)
+        self._held_seconds += time.perf_counter() - start
 
 
 def whole_batches(play_batch: PlayBatch, next_share: NextShare, first_episode: int) -> Batches:

@@ -49,11 +49,9 @@ class OnnxNetwork(MemoryNetwork):
         raise NotImplementedError
 
     def names(self) -> list[tuple[str, str]]:
-        """See Network. A model has no torch module."""
         raise NotImplementedError
 
     def module(self, output_gain: float, generator: torch.Generator | None) -> torch.nn.Module:
-        """See Network. A model has no torch module."""
         raise NotImplementedError
 
     def fits(self, layers: Layers) -> bool:

@@ -43,7 +43,6 @@ class Part(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the file in the folder."""
         return f"{self.kind}-{self.first:09}-{self.end:09}.npy"
 
 

@@ -232,7 +232,6 @@ def _alike(
 
 
 def _is_of_seeds(group: Sequence[int], configs: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether the runs of a group have seeds of their own."""
     return len({configs[number].get("seed") for number in group}) == len(group)
 
 

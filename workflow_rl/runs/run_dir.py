@@ -43,11 +43,14 @@ from workflow_rl.runs.config import CAME_FROM, TrainConfig
 from workflow_rl.runs.folder import (
     DIVERGED_FILE,
     KEPT_FOLDER,
+    N_UPDATES,
+    RECORD_FILE,
+    RunRecord,
     is_finished,
     read_metrics,
+    read_record,
 )
 from workflow_rl.runs.metrics import columns, group_of
-from workflow_rl.runs.run_record import N_UPDATES, RECORD_FILE, RunRecord, read_record
 from workflow_rl.runs.saved_config import flattened
 
 RUN_FILE = "run_id"
@@ -315,14 +318,12 @@ class RunDir:
             np.savez(file, **arrays)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Write summary.json, of a run that ends here, finished or not."""
         with self.writing("summary.json") as path:
             write_json(path, summary)
 
 
 @contextmanager
 def _usable(path: Path) -> Iterator[None]:
-    """Raise UserError for OSError."""
     try:
         yield
     except OSError as error:

@@ -266,7 +266,6 @@ def _on_layout(policy: Policy, environment: Environment, source: Path) -> Policy
 
 
 def require_guest(env_id: str) -> None:
-    """Raise ConfigError for an environment that is not of the package."""
     if env_id not in guests:
         raise ConfigError(ENV, f"{env_id!r}: choose one of {', '.join(guests)}")
 

@@ -16,6 +16,7 @@ from workflow_rl.collection.rollout import Rollout
 from workflow_rl.evaluation.intervals import Mean, by_kind, mean_of
 from workflow_rl.runs.return_curves import RECENT_EPISODES, n_recent
 from workflow_rl.runs.saved_config import require_same_fields
+from workflow_rl.terminal import fitting
 
 
 class Seconds(NamedTuple):
@@ -73,7 +74,6 @@ class TrainingState:
     recent_variants: deque[str] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))
 
     def advance(self, rollout: Rollout, seconds: Seconds) -> None:
-        """Count an update that learned from this rollout."""
         self.updates += 1
         self.worker_seconds_collecting += rollout.worker_seconds
         self.wall_seconds += seconds.total
@@ -105,11 +105,9 @@ class TrainingState:
 
     @property
     def n_recent(self) -> int:
-        """See the function."""
         return n_recent(self.episodes, self.env_steps, self.episode_length)
 
     def has_skipped(self, episodes: int = RECENT_EPISODES) -> bool:
-        """See the function."""
         return has_skipped(self.skipped_episodes, self.episodes, episodes)
 
     def recent_mean(
@@ -137,8 +135,21 @@ class TrainingState:
             return {}
         return {name: float(np.mean(values)) for name, values in of_each.items()}
 
+    def returns_in_words(self, drawn: Sequence[str]) -> str:
+        """Return the mean return of the last episodes, and of each of several variants of them.
+        drawn: see `recent_mean`."""
+        mean = self.recent_mean(drawn)
+        if mean is None:
+            return "no episode has ended"
+        means = self.recent_means()
+        digits = fitting(1, mean.mean, *means.values())
+        told = f"mean return {mean.mean:{digits}}"
+        if means:
+            told += f" ({', '.join(f'{name} {value:{digits}}' for name, value in means.items())})"
+        # The number first: a narrow terminal cuts what comes late.
+        return f"{told} of the last {min(self.n_recent, len(self.recent_returns))}"
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
         slots = [
             [episode, None if actions is None else torch.from_numpy(_smallest(actions)), total]
             for episode, actions, total in self.slots

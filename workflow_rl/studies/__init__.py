@@ -4,6 +4,6 @@ In: a `TrainConfig` and the settings of a study. Out: a folder with a run's fold
 A study calls `runs` and is imported for its own commands alone.
 
 Begin with `search.py` (`tune`), `population.py` (`train-population`), `duel.py` (`train-duel`) and
-`exploit.py`. `attackers.py` has what the last two share. `matrix_game.py` has the equilibria of
-tables of payoffs.
+`exploit.py`. `attackers.py` has what the last two share. `one_side.py` is the environment of one
+side of a duel. `matrix_game.py` has the equilibria of tables of payoffs.
 """

@@ -24,10 +24,9 @@ import numpy as np
 from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.collection import try_in_worker
 from workflow_rl.environments.challenge import NOTHING, Side
-from workflow_rl.environments.environment import ENV, Environment
+from workflow_rl.environments.environment import ENV, OPPONENTS, Environment
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.environments.one_team_of_two import OPPONENTS, RANDOM, OneSide, text_of_weights
 from workflow_rl.environments.source import guests, make_environment
 from workflow_rl.errors import ConfigError, UserError, message_of
 from workflow_rl.evaluation.intervals import Mean, mean_of
@@ -56,6 +55,7 @@ from workflow_rl.runs.saved_agent import load_saved
 from workflow_rl.studies.attackers import beginnings, by_hand, names_by_hand, played, worst_first
 from workflow_rl.studies.duel_config import DuelConfig
 from workflow_rl.studies.matrix_game import Array, equilibrium, priorities
+from workflow_rl.studies.one_side import RANDOM, OneSide, text_of_weights
 from workflow_rl.terminal import in_short
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from workflow_rl.agents.settings import Count, Settings
-from workflow_rl.environments.one_team_of_two import weights_of
+from workflow_rl.environments.environment import weights_of
 from workflow_rl.runs.config import Episodes
 
 

@@ -29,7 +29,7 @@ from workflow_rl.environments.flat_env import FlatEnv, distribution_over, unflat
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import remove_own
-from workflow_rl.teaching.function_actor import as_sampled
+from workflow_rl.teaching.teachers import as_sampled
 
 
 def library() -> Any:

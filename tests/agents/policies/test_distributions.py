@@ -22,7 +22,7 @@ from workflow_rl.agents.policies.further_distributions import (
     SquashedGaussian,
     from_plain,
 )
-from workflow_rl.agents.policies.mlp import MLP
+from workflow_rl.agents.policies.network import MLP
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.agents.policies.torch_actor import TorchActor
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from workflow_rl.agents.policies.mlp import MLP
+from workflow_rl.agents.policies.network import MLP
 from workflow_rl.agents.sac.stacked_mlp import NumpyAdam, StackedMLP, fill_array
 
 

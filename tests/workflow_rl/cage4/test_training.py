@@ -10,7 +10,7 @@ import pytest
 from workflow_rl import TrainConfig, train
 from workflow_rl.errors import ConfigError
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.run_record import weights_digest
+from workflow_rl.runs.folder import weights_digest
 
 SETTINGS = {
     **{"hidden_sizes": (8,), "minibatch_size": 64, "epochs": 2},

@@ -28,8 +28,7 @@ from workflow_rl.cluster.ray_connection import COMPILE_SECONDS, RayConnection
 from workflow_rl.cluster.ray_pool import RayPool
 from workflow_rl.cluster.ray_worker import Host, RayWorker, StoredLife
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.failures import WorkerError
-from workflow_rl.collection.messages import Command, Reply, Request
+from workflow_rl.collection.messages import Command, Reply, Request, WorkerError
 from workflow_rl.collection.sync_collector import SyncCollector
 from workflow_rl.collection.trace import Activity, Trace, unpacked_marks
 from workflow_rl.environments.env_batch import SerialEnvs

@@ -26,10 +26,14 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cluster import ray_connection
 from workflow_rl.cluster.cluster import Cluster
 from workflow_rl.cluster.ray_pool import RayPool, node_variables
+from workflow_rl.collection.assignments import first_positions
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.env_positions import first_positions
-from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
-from workflow_rl.collection.messages import Command
+from workflow_rl.collection.messages import (
+    Command,
+    StopRequested,
+    TooManyFailuresError,
+    WorkerError,
+)
 from workflow_rl.collection.player import player_at
 from workflow_rl.collection.trace import Trace, unpacked_marks
 from workflow_rl.environments.env_batch import SerialEnvs

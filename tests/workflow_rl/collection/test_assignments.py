@@ -7,8 +7,11 @@ import pytest
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import assignments as assignments_module
-from workflow_rl.collection.assignments import EpisodeAssignments, UnrollAssignments
-from workflow_rl.collection.env_positions import first_positions
+from workflow_rl.collection.assignments import (
+    EpisodeAssignments,
+    UnrollAssignments,
+    first_positions,
+)
 from workflow_rl.collection.messages import Command, Request, Unroll
 from workflow_rl.environments.episode import episode_spec
 

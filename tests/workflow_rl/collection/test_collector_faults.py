@@ -18,10 +18,10 @@ from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import local_pool
 from workflow_rl.collection import pool as pool_module
+from workflow_rl.collection.assignments import first_positions
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.env_positions import first_positions
-from workflow_rl.collection.failures import TooManyFailuresError, WorkerError
 from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.collection.messages import TooManyFailuresError, WorkerError
 from workflow_rl.collection.player import player_at
 from workflow_rl.collection.pool import MAX_RAISES, WorkerConnection
 from workflow_rl.collection.rollout import in_order

@@ -12,13 +12,13 @@ from tests.workflow_rl.conftest import assert_same_trajectories
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.env_positions import (
+from workflow_rl.collection.assignments import (
     EnvPosition,
     advance_positions,
     first_positions,
     skip,
 )
+from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.player import play_episode, player_at
 from workflow_rl.collection.rollout import in_order

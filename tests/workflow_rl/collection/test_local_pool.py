@@ -26,9 +26,14 @@ from tests.processes import survivors
 from tests.tiny_envs import CountingEnv
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection import local_pool
-from workflow_rl.collection.failures import StopRequested, TooManyFailuresError, WorkerError
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.collection.messages import Command, Reply
+from workflow_rl.collection.messages import (
+    Command,
+    Reply,
+    StopRequested,
+    TooManyFailuresError,
+    WorkerError,
+)
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 

@@ -16,16 +16,16 @@ from tests.tiny_envs import CountingEnv
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.scenario2 import RED_AGENTS
+from workflow_rl.collection.assignments import first_positions
 from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.env_positions import first_positions
-from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
-from workflow_rl.collection.free_running import FreeRunning
 from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.collection.messages import StopRequested, TooManyFailuresError
 from workflow_rl.collection.rollout import Following, Rollout
 from workflow_rl.collection.schedule import BegunBatch, CollectorThread, ExactLag, PlayBatch, Share
 from workflow_rl.collection.trace import COLLECTOR, Activity, Trace
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.reporting.timeline import read_trace
+from workflow_rl.runs.newest_batches import FreeRunning
 
 STEPS = 3
 

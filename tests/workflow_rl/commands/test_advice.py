@@ -18,8 +18,8 @@ from workflow_rl import load_agent
 from workflow_rl.commands.options import ALGORITHMS, NETWORKS
 from workflow_rl.environments.source import guests
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.execute import hint_of_few_updates
 from workflow_rl.runs.folder import read_summary
-from workflow_rl.runs.hints import hint_of_few_updates
 from workflow_rl.runs.presets import KNOWN
 from workflow_rl.suggestions import ELSEWHERE
 

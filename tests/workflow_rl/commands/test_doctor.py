@@ -8,8 +8,8 @@ import pytest
 
 from tests.cli import said_by
 from workflow_rl.cage2.cyborg import installation as cage2
+from workflow_rl.commands import doctor as installation
 from workflow_rl.portable import NATIVE
-from workflow_rl.runs import installation
 
 
 def findings(check) -> list[installation.Finding]:

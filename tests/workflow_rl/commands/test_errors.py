@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.algorithm import DivergedError
-from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
+from workflow_rl.collection.messages import StopRequested, TooManyFailuresError
 from workflow_rl.commands.errors import telling, training_errors
 from workflow_rl.commands.main import main
 from workflow_rl.commands.one_line_errors import ClearCommand

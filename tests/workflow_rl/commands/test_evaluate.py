@@ -15,8 +15,7 @@ from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
 from workflow_rl.cage2.scoring.scoring import Cage2Scoring, ProtocolSettings
 from workflow_rl.errors import ConfigError
-from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
-from workflow_rl.runs.checkpoint_file import read_values, write_values
+from workflow_rl.runs.checkpoint import load_checkpoint, read_values, save_checkpoint, write_values
 
 HAS_MOVIEPY = importlib.util.find_spec("moviepy") is not None
 FEW = "--episodes 2 --n-workers 1 --quiet"

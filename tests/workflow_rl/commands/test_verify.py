@@ -8,7 +8,7 @@ import pytest
 from tests.cli import call, refused, said_by
 from workflow_rl.runs import run_dir
 from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.run_record import read_record, weights_digest
+from workflow_rl.runs.folder import read_record, weights_digest
 
 TINY = (
     "--n-envs 2 --n-workers 1 --max-steps 5 --episodes-per-update 2 --total-episodes 8 "

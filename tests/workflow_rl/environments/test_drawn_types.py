@@ -17,7 +17,7 @@ from workflow_rl.environments.env_batch import EpisodeError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.errors import ConfigError, ElsewhereError, ObservationError
-from workflow_rl.teaching.function_actor import actor_of, as_sampled
+from workflow_rl.teaching.teachers import actor_of, as_sampled
 
 HERE = ("Single", "Together", "InTurn", "AtOnce", "Many", "ManyTeams")
 ELSEWHERE = ("Single", "Together", "InTurn", "AtOnce")

@@ -13,7 +13,7 @@ from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.env_batch import EpisodeError
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.teaching.function_actor import actor_of
+from workflow_rl.teaching.teachers import actor_of
 
 AGENTS = ("a", "b", "c")
 THERE, AWAY, DEAD, CUT = "there", "away", "dead", "cut"

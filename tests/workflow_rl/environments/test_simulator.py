@@ -21,17 +21,16 @@ from tests.tiny_policies import actor_for
 from tests.tiny_runs import same_weights
 from workflow_rl import TrainConfig, environments, errors, evaluate, record, train
 from workflow_rl.collection import try_in_worker
-from workflow_rl.collection.failures import TooManyFailuresError
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.collection.messages import Command
+from workflow_rl.collection.messages import Command, TooManyFailuresError
 from workflow_rl.commands.main import main
-from workflow_rl.environments import aec_to_parallel, answers, simulator_process
+from workflow_rl.environments import answers, simulator_process
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.simulator import versions_of, what_it_lacks
 from workflow_rl.environments.simulator_process import decode, encode
 from workflow_rl.errors import ConfigError
-from workflow_rl.runs.checkpoint_file import read_values, write_values
+from workflow_rl.runs.checkpoint import read_values, write_values
 
 ANY_PYTHON = "tests.env_of_any_python"
 ENV = f"{ANY_PYTHON}:Walk"
@@ -109,9 +108,7 @@ def test_what_is_not_plain_does_not_cross():
     assert type(decode(encode(np.float32(1)))) is np.float32
 
 
-@pytest.mark.parametrize(
-    "module", [simulator_process, aec_to_parallel, answers, environments, errors]
-)
+@pytest.mark.parametrize("module", [simulator_process, answers, environments, errors])
 def test_python_3_8_reads_what_runs_there(module):
     ast.parse(Path(module.__file__).read_text(), feature_version=(3, 8))
 

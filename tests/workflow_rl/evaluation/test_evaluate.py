@@ -19,7 +19,7 @@ from tests.cli import output_of
 from workflow_rl import api as interface
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.protocol import cell_spec
-from workflow_rl.collection.failures import TooManyFailuresError
+from workflow_rl.collection.messages import TooManyFailuresError
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig

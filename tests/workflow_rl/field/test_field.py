@@ -28,7 +28,7 @@ NETWORK = FOLDER / "sources/nasimemu/scenarios/sm_entry_dmz_one_subnet.v2.yaml"
 THERE = {
     f"{FIELD}cage3:Drones": ("cage3", "--env-arg max_steps=10", 80),
     f"{FIELD}csle:stopping": ("csle", "", 600),
-    f"{FIELD}csle_response:intrusion_response": ("csle", "--env-arg max_steps=20", 600),
+    f"{FIELD}csle:intrusion_response": ("csle", "--env-arg max_steps=20", 600),
     f"{FIELD}cyberwheel:Seeded": ("cyberwheel", "--env-arg num_steps=20", 600),
     f"{FIELD}idsgame:Player": ("idsgame", "--env-arg max_steps=20", 400),
     f"{FIELD}nasimemu:Hosts": ("nasimemu", f"--env-arg scenario={NETWORK}", 1200),
@@ -105,7 +105,7 @@ def test_nasims_masks_follow_what_was_discovered() -> None:
 @pytest.mark.system
 def test_drones_that_red_takes_are_missed_in_their_own_interpreter_of_cage3() -> None:
     python = interpreter_of("cage3")
-    drones = GymnasiumEnvironment(f"{FIELD}cage3_heard:Listening", python=str(python))
+    drones = GymnasiumEnvironment(f"{FIELD}cage3:Listening", python=str(python))
     env: Any = drones.make_env().unwrapped
     with contextlib.closing(env):
         require_missed_until_retaken(env.env)

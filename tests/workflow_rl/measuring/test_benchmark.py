@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,6 @@ from workflow_rl.measuring.benchmark import (
     Rate,
     make_rows,
     make_variants,
-    spread,
 )
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.text_table import text_table
@@ -212,13 +210,6 @@ def test_a_file_that_cannot_be_written_is_found_before_anything_is_measured(
     assert result.exit_code == 2
     line = result.output.strip().splitlines()[-1]
     assert line.startswith(f"Error: Invalid value for {option}: {tmp_path}")
-
-
-def test_a_spread_is_a_median_and_a_range() -> None:
-    assert spread([3000, 1000, 2000]) == "2,000 (1,000 to 3,000)"
-    assert spread([1.25, 1.5], "{:.1f}".format) == "1.4 (1.2 to 1.5)"
-    assert spread([7]) == "7"
-    assert spread([1, math.inf, math.inf]) == "- (1 to -)"
 
 
 @pytest.mark.parametrize("markdown", [False, True])

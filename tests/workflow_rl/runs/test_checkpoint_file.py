@@ -21,12 +21,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from workflow_rl.errors import UserError
-from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.checkpoint_file import (
+from workflow_rl.runs.checkpoint import (
     MOST_LEVELS,
     MOST_OF_EMPTY,
     MOST_OF_HEADER,
     MOST_OF_VALUES,
+    load_checkpoint,
     read_values,
     write_values,
 )

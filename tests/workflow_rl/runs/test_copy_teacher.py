@@ -17,7 +17,7 @@ from tests.workflow_rl.runs.small_runs import config_of
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.policy_file import load_policy, save_policy
-from workflow_rl.collection.failures import StopRequested
+from workflow_rl.collection.messages import StopRequested
 from workflow_rl.errors import StoppedAtOnce
 from workflow_rl.runs import copy_teacher, loop
 from workflow_rl.runs.config import TrainConfig

@@ -10,7 +10,7 @@ import pytest
 
 from tests.tiny_runs import run, same_weights
 from tests.workflow_rl.runs.small_runs import config_of
-from workflow_rl.collection.env_positions import first_positions
+from workflow_rl.collection.assignments import first_positions
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.errors import ConfigError

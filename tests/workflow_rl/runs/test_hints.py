@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.hints import hint_of_few_updates, updates_of
+from workflow_rl.runs.execute import hint_of_few_updates, updates_of
 
 SHORT = {"env_args": {"max_steps": 10}, "episodes_per_update": None}
 

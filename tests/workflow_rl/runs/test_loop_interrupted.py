@@ -23,7 +23,7 @@ from tests.patience import eventually
 from tests.tiny_runs import run, same_weights
 from tests.workflow_rl.runs.small_runs import COMPILED, config_of
 from workflow_rl.cage2.guest import Cage2Guest
-from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
+from workflow_rl.collection.messages import StopRequested, TooManyFailuresError
 from workflow_rl.runs import learner
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import is_finished, read_metrics

@@ -40,8 +40,8 @@ from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.export import export_policy
+from workflow_rl.runs.folder import weights_digest
 from workflow_rl.runs.make_agent import make_agent
-from workflow_rl.runs.run_record import weights_digest
 from workflow_rl.runs.saved_agent import load_saved
 from workflow_rl.runs.trust import sign as sign_files
 

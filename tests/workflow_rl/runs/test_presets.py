@@ -27,9 +27,8 @@ from tests.workflow_rl.runs.preset_runs import (
 )
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.collection.env_positions import first_positions
-from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
-from workflow_rl.collection.free_running import FreeRunning
+from workflow_rl.collection.assignments import first_positions
+from workflow_rl.collection.messages import StopRequested, TooManyFailuresError
 from workflow_rl.collection.player import player_at
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
@@ -38,6 +37,7 @@ from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import is_finished, read_metrics
 from workflow_rl.runs.make_agent import make_agent
+from workflow_rl.runs.newest_batches import FreeRunning
 from workflow_rl.runs.presets import KNOWN, PRESETS, RECIPES
 
 

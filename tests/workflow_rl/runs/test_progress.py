@@ -22,7 +22,6 @@ from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.metrics import summarise
-from workflow_rl.runs.progress import described_returns
 from workflow_rl.runs.training_state import TrainingState
 from workflow_rl.terminal import safe_output
 
@@ -102,10 +101,10 @@ def state_of(returns, variants, **counts):
 
 
 def test_returns_of_the_last_episodes_and_of_each_kind_of_them():
-    assert described_returns(config_of(), TrainingState()) == "no episode has ended"
+    assert TrainingState().returns_in_words(RED_AGENTS) == "no episode has ended"
     one, two, _ = RED_AGENTS
     returns = [-900.0, -1.0, -2.0, -6.0, *[-3.0] * 7]
-    said = described_returns(config_of(), state_of(returns, [two, two, one, two, *[one] * 7]))
+    said = state_of(returns, [two, two, one, two, *[one] * 7]).returns_in_words(RED_AGENTS)
     assert said == f"mean return -3.0 ({one} -2.9, {two} -3.5) of the last 10"
 
 
@@ -117,9 +116,8 @@ def test_returns_of_the_last_episodes_and_of_each_kind_of_them():
     ],
 )
 def test_returns_have_digits_that_fit_them(value, shown):
-    config = config_of(env="CartPole-v1", env_args={}, total_episodes=9, episodes_per_update=3)
     state = state_of([value] * 2, [""] * 2)
-    assert described_returns(config, state) == f"mean return {shown} of the last 2"
+    assert state.returns_in_words(()) == f"mean return {shown} of the last 2"
 
 
 def test_each_kind_counts_as_often_as_it_is_drawn():
@@ -128,7 +126,7 @@ def test_each_kind_counts_as_often_as_it_is_drawn():
     counts = {"episodes": 120, "env_steps": 3600, "episode_length": 30.0}
     kinds = [one, one, two, two, *[three] * 8]
     state = state_of([-3.0, -3.0, -6.0, -6.0, *[0.0] * 8], kinds, **counts)
-    assert described_returns(config_of(), state).startswith("mean return -3.0 (")
+    assert state.returns_in_words(RED_AGENTS).startswith("mean return -3.0 (")
     assert summarise(config_of(), state)["return_mean_recent"] == -3
 
 
@@ -145,7 +143,7 @@ def test_the_summary_is_of_the_agent_that_the_run_ended_with(learned):
         summary = summarise(config, each)
         assert abs(summary["return_mean_recent"]) == 500
         assert summary["recent_episodes"] == 10
-        assert described_returns(config, each).endswith("500.0 of the last 10")
+        assert each.returns_in_words(()).endswith("500.0 of the last 10")
 
 
 def test_evaluations_too_count_each_kind_as_often_as_it_is_drawn(tmp_path):

@@ -16,7 +16,7 @@ from tests.any_envs import TargetEnv
 from tests.tiny_runs import same_weights
 from tests.workflow_rl.runs.small_runs import PPO
 from workflow_rl import api as interface
-from workflow_rl.collection.failures import TooManyFailuresError
+from workflow_rl.collection.messages import TooManyFailuresError
 from workflow_rl.errors import ConfigError
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig

@@ -14,7 +14,7 @@ from tests.any_envs import PuzzleEnv
 from tests.tiny_runs import run, same_weights
 from tests.workflow_rl.runs.small_runs import PPO, config_of
 from workflow_rl import TrainConfig, record, train
-from workflow_rl.collection.failures import TooManyFailuresError
+from workflow_rl.collection.messages import TooManyFailuresError
 from workflow_rl.errors import ConfigError
 from workflow_rl.runs.copy_teacher import teacher_of
 from workflow_rl.teaching.episode_files import read_episodes

@@ -20,16 +20,17 @@ from hypothesis import strategies as st
 
 from tests.tiny_runs import all_of, config_of, remembering_agent
 from workflow_rl.agents.mbpo.agent import MBPOAgent
-from workflow_rl.agents.mbpo.config import MBPOConfig
+from workflow_rl.agents.mbpo.algorithm import MBPOConfig
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.further_distributions import SquashedGaussian
 from workflow_rl.agents.replay import Transitions
 from workflow_rl.errors import UserError
-from workflow_rl.runs import checkpoint_file, replay_files
-from workflow_rl.runs.agent_from_checkpoint import load_memory
+from workflow_rl.runs import checkpoint as checkpoint_file
+from workflow_rl.runs import replay_files
 from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.learner import make_agent
+from workflow_rl.runs.make_agent import load_memory
 from workflow_rl.runs.run_dir import RunDir
 from workflow_rl.runs.training_state import TrainingState
 

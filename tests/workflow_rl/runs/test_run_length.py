@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.tiny_runs import run, stop_before
 from tests.workflow_rl.runs.small_runs import PPO, config_of
-from workflow_rl.collection.failures import StopRequested
+from workflow_rl.collection.messages import StopRequested
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import is_finished, read_metrics

@@ -32,7 +32,7 @@ from tests.tiny_runs import (
 from tests.tiny_teams import deadly
 from tests.workflow_rl.runs.preset_runs import faulty_envs
 from tests.workflow_rl.runs.small_runs import COMPILED, ENVS, config_of
-from workflow_rl.collection.failures import StopRequested, TooManyFailuresError
+from workflow_rl.collection.messages import StopRequested, TooManyFailuresError
 from workflow_rl.runs import learner
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig

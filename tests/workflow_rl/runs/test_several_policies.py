@@ -10,7 +10,7 @@ import pytest
 from tests import tiny_runs
 from tests.tiny_runs import same_weights, stop_before
 from tests.workflow_rl.studies.population_runs import configs_of, run, slow
-from workflow_rl.collection.failures import StopRequested
+from workflow_rl.collection.messages import StopRequested
 from workflow_rl.runs.folder import read_metrics, runs_in
 from workflow_rl.runs.learner import Learner
 

@@ -25,8 +25,7 @@ from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.errors import ConfigError, UserError
-from workflow_rl.runs.checkpoint import load_checkpoint
-from workflow_rl.runs.checkpoint_file import read_values, write_values
+from workflow_rl.runs.checkpoint import load_checkpoint, read_values, write_values
 from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.resume import resumed_plan
 from workflow_rl.runs.saved_agent import load_saved
@@ -270,7 +269,7 @@ def test_a_module_that_is_not_here_is_named_with_its_remedy(stranger, tmp_path, 
     ("env", "args", "asked"),
     [
         (
-            "workflow_rl.environments.one_team_of_two:OneSide",
+            "workflow_rl.studies.one_side:OneSide",
             {"env": f"{ENV}:make", "side": "first"},
             rf"{ENV}:make, which would run .*{ENV}\.py: ",
         ),

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -10,10 +11,9 @@ from tests.tiny_runs import Interfered, on_counting_envs, same_weights
 from workflow_rl.runs import loop
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.folder import runs_in
+from workflow_rl.runs.folder import POPULATION_FILE, runs_in
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.on_update import OnUpdate
-from workflow_rl.runs.run_record import POPULATION_FILE
 from workflow_rl.runs.several_policies import (
     ExchangeConfig,
     PopulationRecord,
@@ -72,21 +72,17 @@ def run(
             config = TrainConfig.from_dict(resumed.config).changed(**changes)
         learners.append(Learner(config, folder, resumed, on_update=on_update))
 
-    def collector_of(pool: Any, config: TrainConfig) -> Any:
-        collector = loop.make_collector(pool, config)
+    make_collector = loop.make_collector
+
+    def interfered(pool: Any, config: TrainConfig) -> Any:
+        collector = make_collector(pool, config)
         return collector if before is None else Interfered(collector, pool, before)
 
     def begin() -> loop.Meetings:
         return loop.Meetings() if exchange is None else Population(path, record, learners)
 
-    with on_counting_envs():
-        return loop.train_together(
-            learners,
-            quiet=True,
-            watch=loop.stopped_by_signals,
-            collector_of=collector_of,
-            begin=begin,
-        )
+    with on_counting_envs(), patch.object(loop, "make_collector", interfered):
+        return loop.train_together(learners, quiet=True, watch=loop.stopped_by_signals, begin=begin)
 
 
 def same_population(one: Path, other: Path) -> bool:

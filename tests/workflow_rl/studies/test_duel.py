@@ -12,9 +12,9 @@ from tests.cli import call, refused
 from workflow_rl.agents.policies.team_policy import TeamParameters, load_policy_or_team
 from workflow_rl.cage2.guest import Cage2Guest
 from workflow_rl.cage2.red.roster import LIBRARY
+from workflow_rl.environments.environment import weights_of
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.environments.one_team_of_two import weights_of
 from workflow_rl.environments.source import make_environment
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.config import TrainConfig

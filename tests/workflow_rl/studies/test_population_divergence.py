@@ -17,7 +17,7 @@ from tests.workflow_rl.studies.population_runs import (
 )
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.agents.ppo.agent import PPOAgent
-from workflow_rl.collection.failures import StopRequested
+from workflow_rl.collection.messages import StopRequested
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import read_metrics, runs_in
 from workflow_rl.runs.make_agent import make_agent

@@ -13,7 +13,7 @@ from tests.workflow_rl.studies.population_runs import (
     same_population,
     slow,
 )
-from workflow_rl.collection.failures import StopRequested
+from workflow_rl.collection.messages import StopRequested
 from workflow_rl.errors import ConfigError
 from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import read_config, read_metrics, runs_in

@@ -11,8 +11,13 @@ from workflow_rl.errors import UserError
 from workflow_rl.reporting.policies_figure import figure_of_folder
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.folder import can_go_on, population_of, population_record, runs_in
-from workflow_rl.runs.run_record import POPULATION_FILE
+from workflow_rl.runs.folder import (
+    POPULATION_FILE,
+    can_go_on,
+    population_of,
+    population_record,
+    runs_in,
+)
 from workflow_rl.runs.several_policies import (
     PopulationRecord,
     begin_population,

@@ -19,7 +19,7 @@ from tests.workflow_rl.studies.search_runs import (
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.cage2.scenario2 import RED_AGENTS
-from workflow_rl.collection.failures import StopRequested
+from workflow_rl.collection.messages import StopRequested
 from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.training_state import TrainingState
 

@@ -13,7 +13,7 @@ from tests.playing import episodes_of
 from tests.tiny_teams import ShiftEnv, Shifts
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
-from workflow_rl.teaching.function_actor import actor_of
+from workflow_rl.teaching.teachers import actor_of
 
 
 def returns(function: Any, factory: Any, n_episodes: int = 3, **args: Any) -> list[float]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from workflow_rl.commands.doctor import Finding
 from workflow_rl.portable import NATIVE, is_native
-from workflow_rl.runs.installation import Finding
 
 REFERENCE = Path(__file__).parents[1] / "agent" / "released" / "reference_run.json"
 """The record of a short run, made with `train-async` and these options: --simulator compiled
@@ -46,7 +46,7 @@ def weights() -> Iterator[Finding]:
     """Compare the weights of the reference run with those of this machine, on both simulators."""
     from workflow_rl.commands.verify import config_of, differing, replayed
     from workflow_rl.machine_facts import machine
-    from workflow_rl.runs.run_record import read_record
+    from workflow_rl.runs.folder import read_record
 
     record = read_record(REFERENCE)
     config, expected = config_of(record), record.weights

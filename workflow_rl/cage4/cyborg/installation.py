@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from workflow_rl.cage4.cyborg import checkout
-from workflow_rl.runs.installation import Finding
+from workflow_rl.commands.doctor import Finding
 
 
 def simulators() -> Iterator[Finding]:

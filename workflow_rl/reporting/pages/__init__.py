@@ -39,7 +39,6 @@ def source(package: str, name: str) -> str:
 
 
 def escaped(text: Any) -> str:
-    """Return text as HTML."""
     return html.escape(str(text))
 
 

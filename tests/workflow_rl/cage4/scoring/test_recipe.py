@@ -19,11 +19,11 @@ from workflow_rl.cage4.env.presets import CHAMPION
 from workflow_rl.cage4.guest import Cage4Guest
 from workflow_rl.cage4.scenario.scenario4 import ENV_ID
 from workflow_rl.cage4.scoring import selection
-from workflow_rl.collection.failures import StopRequested
+from workflow_rl.collection.messages import StopRequested
 from workflow_rl.errors import ConfigError
 from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.folder import weights_digest
 from workflow_rl.runs.learner import Learner
-from workflow_rl.runs.run_record import weights_digest
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 

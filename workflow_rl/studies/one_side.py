@@ -16,41 +16,16 @@ from workflow_rl.agents.policies.team_policy import TeamParameters, load_policy_
 from workflow_rl.environments.action_mask import begun, mask_in
 from workflow_rl.environments.agent_player import Team
 from workflow_rl.environments.challenge import NOTHING
-from workflow_rl.environments.environment import ENV
+from workflow_rl.environments.environment import ENV, OPPONENTS, weights_of
 from workflow_rl.environments.flat_env import sampled, stepped
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.joint_env import JointEnv, is_busy, is_idle
 from workflow_rl.environments.making import single_env
 from workflow_rl.errors import ConfigError, ObservationError
 
-OPPONENTS, RANDOM = "opponents", "random"
+RANDOM = "random"
 _DRAWS = 2**32 - 5
 """Keeps the draws of opponents and of their actions apart from the environment's own numbers."""
-
-
-def weights_of(text: str, argument: str = OPPONENTS) -> dict[str, float]:
-    """Return the agents of "agent=weight,agent=weight", whose weights are 1 by default. The path of
-    a file or folder is one agent, whatever its name.
-
-    Raises ConfigError, with the argument to blame, for a weight that is no positive
-    number, and for an agent without a name or named twice.
-    """
-    if os.path.exists(text):
-        return {text: 1.0}
-    found: dict[str, float] = {}
-    for part in text.split(","):
-        agent, _, weight = part.rpartition("=") if "=" in part else (part, "", "1")
-        try:
-            share = float(weight)
-        except ValueError:
-            share = 0.0
-        if not (0 < share < np.inf and agent and agent == agent.strip()):
-            told = f"{part!r:.200} is not agent=weight, with a positive number and no spaces"
-            raise ConfigError(argument, told)
-        if agent in found:
-            raise ConfigError(argument, f"{agent!r:.200} is named twice")
-        found[agent] = share
-    return found
 
 
 def text_of_weights(shares: Mapping[str, float]) -> str:
@@ -179,7 +154,6 @@ class OneSide(SomeAgents):
         return obs, rewards, *others
 
     def _is_away(self) -> bool:
-        """Whether the episode goes on, without an agent of this side."""
         return bool(self.env.agents) and not self.agents
 
     def _play(self, actions: Mapping[str, int]) -> list[dict[str, Any]]:

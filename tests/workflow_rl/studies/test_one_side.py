@@ -12,14 +12,14 @@ from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.environments.action_mask import begun
+from workflow_rl.environments.environment import weights_of
 from workflow_rl.environments.joint_env import JointEnv
-from workflow_rl.environments.one_team_of_two import (
+from workflow_rl.errors import ConfigError
+from workflow_rl.studies.one_side import (
     OneSide,
     SomeAgents,
     text_of_weights,
-    weights_of,
 )
-from workflow_rl.errors import ConfigError
 
 SHIFT, KUHN = "tests.tiny_teams:ShiftEnv", "examples.small_games:Kuhn"
 

@@ -35,13 +35,13 @@ GAINS = {
     (
         "cyborg",
         "published",
-        ): "On this package's fast CybORG, the asynchronous trainer trains {gain} times as many "
+    ): "On this package's fast CybORG, the asynchronous trainer trains {gain} times as many "
     "episodes a second as the best other library on CybORG as published.",
     (
         "compiled",
         "compiled",
     ): "If all have this package's compiled simulator, the asynchronous trainer trains "
-        "{gain} times as many episodes a second as the best other library.",
+    "{gain} times as many episodes a second as the best other library.",
 }
 """A sentence for each pair of simulators: this package trains on the first simulator, and the best
 of the others trains on the second."""

@@ -88,9 +88,9 @@ class Cage4Guest(CageGuest):
         return functools.partial(TaughtTeamEnvs, fast, agent)
 
     def measures(self, args: Mapping[str, Any]) -> Sequence[Any]:
-        from workflow_rl.cage4.scoring.measures import MEASURES
+        from workflow_rl.cage4.scoring.measures import BLUE_MEASURES
 
-        return MEASURES
+        return BLUE_MEASURES
 
     def scoring(self) -> Scoring:
         from workflow_rl.cage4.scoring.scoring import Cage4Scoring

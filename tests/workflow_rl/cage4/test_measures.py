@@ -28,10 +28,10 @@ from workflow_rl.cage4.scenario.scenario4 import (
     ZONES,
     Scenario,
 )
-from workflow_rl.cage4.scoring.measures import MEASURES
+from workflow_rl.cage4.scoring.measures import BLUE_MEASURES
 from workflow_rl.cage4.scoring.scoring import Cage4Scoring, ProtocolSettings
 from workflow_rl.environments.episode import episode_spec
-from workflow_rl.evaluation.measures import Part, Times, readings_from
+from workflow_rl.evaluation.measures import Part, Times, readings_in
 
 QUIET = Scenario(phishing_rate=0, false_alert_rate=0)
 
@@ -290,7 +290,7 @@ def test_what_is_read_of_an_episode_by_hand():
     costs["impacts"][2] = 1
     costs["downtime"][[1, 5]] = [1, 2]
     costs["action_cost"][0] = 2
-    assert {measure.name: measure.read(costs) for measure in MEASURES} == {
+    assert {measure.name: measure.read(costs) for measure in BLUE_MEASURES} == {
         "hosts clean": Part(50, 60),
         "hosts at user level": Part(8, 60),
         "hosts at root level": Part(2, 60),
@@ -326,10 +326,10 @@ def test_evaluations_measure():
     values = json.loads(json.dumps(scores.to_dict(), allow_nan=False))
     (task,) = Cage4Scoring().returns(values)
     assert [*values["measures"]] == [task]
-    for measure in MEASURES:
-        (read,) = readings_from(values["measures"], measure.name)
+    for measure in BLUE_MEASURES:
+        (read,) = readings_in(values)[measure.name]
         assert len(read) == 3
-    (cost,) = readings_from(values["measures"], "action cost")
+    (cost,) = readings_in(values)["action cost"]
     assert min(cost) > Part(5)
     assert "measured" not in values
 
@@ -338,8 +338,9 @@ def test_zones_have_all_host_steps():
     values = scores_of().to_dict()
     assert {*values["zones"]} == {*ZONES[:8]}
     for name in ("hosts clean", "hosts at user level", "hosts at root level"):
-        (of_all,) = readings_from(values["measures"], name)
-        parts = [readings_from(values["zones"][zone], name)[0] for zone in ZONES[:8]]
+        (of_all,) = readings_in(values)[name]
+        zones = [values["zones"][zone] for zone in ZONES[:8]]
+        parts = [readings_in({"measures": zone})[name][0] for zone in zones]
         for whole, *of_zones in zip(of_all, *parts, strict=True):
             assert tuple(np.sum(of_zones, axis=0)) == whole
 
@@ -348,7 +349,7 @@ def test_scenarios_are_tasks_of_the_table_and_one_task_of_the_file():
     scores = scores_of(scenarios=("more-phishing", "stealthy-red"))
     values = scores.to_dict()
     (returns,) = Cage4Scoring().returns(values).values()
-    (read,) = readings_from(values["measures"], "hosts clean")
+    (read,) = readings_in(values)["hosts clean"]
     assert len(returns) == len(read) == 6
     first = scores.by_scenario["more-phishing"].measured.of_all["hosts clean"]
     assert read[:3] == first

@@ -10,12 +10,12 @@ from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.compiled.actions import BLUE_ACTIONS, RED_ACTIONS, REMOVE, RESTORE
 from workflow_rl.cage4.compiled.green_actions import ACCESS, WORK
 from workflow_rl.cage4.compiled.jit import compiled, entry_point, int64
-from workflow_rl.cage4.scenario import costs as columns
+from workflow_rl.cage4.scenario.costs import AT, COUNTED_BLUE, COUNTED_RED, FIRST_LEVEL
 from workflow_rl.cage4.scenario.scenario4 import TRUE
 
 NONE = -1
-COLUMN_OF_BLUE = np.array([columns.COSTS_OF_BLUE.get(kind, NONE) for kind in BLUE_ACTIONS])
-COLUMN_OF_RED = np.array([columns.COSTS_OF_RED.get(kind, NONE) for kind in (*RED_ACTIONS, "")])
+COLUMN_OF_BLUE = np.array([COUNTED_BLUE.get(kind, NONE) for kind in BLUE_ACTIONS])
+COLUMN_OF_RED = np.array([COUNTED_RED.get(kind, NONE) for kind in (*RED_ACTIONS, "")])
 """By `seen_kind`, which may be DROPPED."""
 
 
@@ -27,7 +27,7 @@ def count_costs(states: Any, chosen: Any, costs: Any) -> None:
     """
     for i in range(len(states)):
         if chosen[i]:
-            costs[i, : columns.FIRST_LEVEL] = 0
+            costs[i, :FIRST_LEVEL] = 0
             # The levels are still those of the step before, on which Blue's actions took effect.
             count_blue(states[i], costs[i])
             count_red(states[i], costs[i])
@@ -38,16 +38,16 @@ def count_costs(states: Any, chosen: Any, costs: Any) -> None:
 @compiled
 def count_blue(s: Any, costs: Any) -> None:
     for agent in range(constants.N_BLUE):
-        costs[columns.RESTORE_STEPS] += s.blue_kind[agent] == RESTORE
+        costs[AT.restore_steps] += s.blue_kind[agent] == RESTORE
         kind = s.blue_done[agent]
         if COLUMN_OF_BLUE[kind] != NONE:
             costs[COLUMN_OF_BLUE[kind]] += 1
         if kind in (REMOVE, RESTORE):
-            is_held = costs[columns.FIRST_LEVEL + int64(s.blue_target[agent])] > 0
-            costs[columns.COUNTER_ACTIONS if is_held else columns.HEALTHY_RECOVERIES] += 1
+            is_held = costs[FIRST_LEVEL + int64(s.blue_target[agent])] > 0
+            costs[AT.counter_actions if is_held else AT.healthy_recoveries] += 1
     for zone in range(constants.N_ZONES):
-        costs[columns.BLOCKED_PAIRS] += s.n_blocked[zone]
-    costs[columns.ACTION_COST] = 0 - s.action_cost
+        costs[AT.blocked_pairs] += s.n_blocked[zone]
+    costs[AT.action_cost] = 0 - s.action_cost
 
 
 @compiled
@@ -62,16 +62,16 @@ def count_red(s: Any, costs: Any) -> None:
 def count_greens(s: Any, costs: Any) -> None:
     for i in range(int64(s.n_greens)):
         choice, has_failed = s.green_choice[i], s.green_failed[i]
-        costs[columns.GREEN_WORK] += choice in (WORK, ACCESS)
-        costs[columns.BLUE_FAILURES] += has_failed and choice == ACCESS
-        costs[columns.RED_FAILURES] += has_failed and choice == WORK
-    costs[columns.GREEN_FAILURES] = costs[columns.BLUE_FAILURES] + costs[columns.RED_FAILURES]
-    costs[columns.DOWNTIME] = costs[columns.RESTORE_STEPS] + costs[columns.BLUE_FAILURES]
+        costs[AT.green_work] += choice in (WORK, ACCESS)
+        costs[AT.blue_failures] += has_failed and choice == ACCESS
+        costs[AT.red_failures] += has_failed and choice == WORK
+    costs[AT.green_failures] = costs[AT.blue_failures] + costs[AT.red_failures]
+    costs[AT.downtime] = costs[AT.restore_steps] + costs[AT.blue_failures]
 
 
 @compiled
 def count_hosts(s: Any, costs: Any) -> None:
-    levels = costs[columns.FIRST_LEVEL :]
+    levels = costs[FIRST_LEVEL:]
     levels[:] = 0
     for agent in range(constants.N_RED):
         for i in range(int64(s.n_sessions[agent])):
@@ -84,9 +84,9 @@ def count_hosts(s: Any, costs: Any) -> None:
         if not counts(s, host):
             levels[host] = 0
             continue
-        costs[columns.CLEAN_HOSTS + int64(levels[host])] += 1
+        costs[AT.clean_hosts + int64(levels[host])] += 1
         if levels[host] > 0 and constants.BLUE_OF_ZONE[constants.ZONE[host]] != constants.NOBODY:
-            costs[columns.RED_PRESENT] = 1
+            costs[AT.red_present] = 1
 
 
 @compiled

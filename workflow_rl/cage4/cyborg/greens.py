@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from workflow_rl.cage4.cyborg.measures import GREEN_ACCESS, GREEN_WORK, Outcome
+from workflow_rl.cage4.cyborg.measures import GREEN_ACCESS, GREEN_WORK, Executed
 from workflow_rl.cage4.cyborg.private_cyborg import Cyborg
 from workflow_rl.cage4.scenario.scenario4 import MISSION_PHASES
 
@@ -41,7 +41,7 @@ class Greens:
         machine = cyborg["Shared.BlueRewardMachine"].BlueRewardMachine
         self._rewards = [machine.get_phase_rewards(None, i) for i in range(len(MISSION_PHASES))]
         self._agents = []
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[Executed] = []
         for name in scenario.team_agents["Green"]:
             agent = scenario.agents[name].agent_type
             hostname = state.sessions[name][0].hostname
@@ -76,11 +76,11 @@ class Greens:
             if action == WORK:
                 fails = self._fails_to_work(green)
                 reward += fails * rewards[green.zone]["LWF"]
-                self.outcomes.append(Outcome(GREEN_WORK, "", not fails))
+                self.outcomes.append(Executed(GREEN_WORK, "", not fails))
             elif action == ACCESS:
                 fails = self._fails_to_access(green, targets[green.zone])
                 reward += fails * rewards[green.zone]["ASF"]
-                self.outcomes.append(Outcome(GREEN_ACCESS, "", not fails))
+                self.outcomes.append(Executed(GREEN_ACCESS, "", not fails))
         return reward
 
     def _fails_to_work(self, green: Green) -> bool:

@@ -8,20 +8,15 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from workflow_rl.cage4.scenario import costs as columns
-from workflow_rl.cage4.scenario.scenario4 import (
-    AGENT_HOSTS,
-    AGENTS,
-    HOST_NUMBERS,
-    INTERNET_HOST,
-)
+from workflow_rl.cage4.scenario.costs import AT, COUNTED_BLUE, COUNTED_RED, EVALUATED, FIRST_LEVEL
+from workflow_rl.cage4.scenario.scenario4 import AGENT_HOSTS, AGENTS, HOST_NUMBERS, INTERNET_HOST
 
 GREEN_WORK, GREEN_ACCESS = "GreenLocalWork", "GreenAccessService"
 PRIVILEGED = ("root", "SYSTEM")
 DEFENDED = {host for hosts in AGENT_HOSTS for host in hosts}
 
 
-class Outcome(NamedTuple):
+class Executed(NamedTuple):
     """What became of an executed action. kind: its class. host: its target, or "". succeeded: False
     without an observation, too, as of a Monitor that is sped up."""
 
@@ -39,11 +34,11 @@ class Outcome(NamedTuple):
 class CostCounter:
     """Counts the costs of an episode's steps.
 
-    costs: float64 `[len(EVALUATED)]`, those of the last step.
+    costs: float64 `[len(EVALUATED)]`, those of the last step; `[0]` without measures.
     """
 
-    def __init__(self) -> None:
-        self.costs = np.zeros(len(columns.EVALUATED))
+    def __init__(self, measures: bool) -> None:
+        self.costs = np.zeros(len(EVALUATED) if measures else 0)
 
     def begin(self, state: Any) -> None:
         """Begin an episode. state: CybORG's `State` after the reset."""
@@ -56,40 +51,42 @@ class CostCounter:
         ]
         self._levels: dict[str, int] = {}
 
-    def count(self, controller: Any, outcomes: Iterable[Outcome], action_cost: int) -> None:
+    def count(self, controller: Any, outcomes: Iterable[Executed], action_cost: int) -> None:
         """Count a step's costs.
 
         controller: CybORG's `SimulationController` after the step, or an object with its
             attributes. outcomes: of the actions that were executed in the step. action_cost: what
             the step's Restores cost.
         """
+        if not self.costs.size:
+            return
         costs = np.zeros_like(self.costs)
         for kind, host, succeeded in outcomes:
-            if kind in columns.COSTS_OF_BLUE:
-                costs[columns.COSTS_OF_BLUE[kind]] += 1
-            elif kind in columns.COSTS_OF_RED:
-                costs[columns.COSTS_OF_RED[kind]] += succeeded
+            if kind in COUNTED_BLUE:
+                costs[COUNTED_BLUE[kind]] += 1
+            elif kind in COUNTED_RED:
+                costs[COUNTED_RED[kind]] += succeeded
             elif kind in (GREEN_WORK, GREEN_ACCESS):
-                costs[columns.GREEN_WORK] += 1
+                costs[AT.green_work] += 1
                 by_red = kind == GREEN_WORK
-                costs[columns.RED_FAILURES if by_red else columns.BLUE_FAILURES] += not succeeded
+                costs[AT.red_failures if by_red else AT.blue_failures] += not succeeded
             if kind in ("Remove", "Restore"):
                 # Blue acts before Red, so the levels are those at the end of the step before.
                 is_held = self._levels.get(host, 0) > 0
-                costs[columns.COUNTER_ACTIONS if is_held else columns.HEALTHY_RECOVERIES] += 1
+                costs[AT.counter_actions if is_held else AT.healthy_recoveries] += 1
         busy = [controller.actions_in_progress.get(agent) for agent in AGENTS]
         in_progress = sum(type(item["action"]).__name__ == "Restore" for item in busy if item)
-        costs[columns.RESTORE_STEPS] = costs[columns.RESTORES] + in_progress
-        costs[columns.BLOCKED_PAIRS] = sum(map(len, controller.state.blocks.values()))
-        costs[columns.GREEN_FAILURES] = costs[columns.BLUE_FAILURES] + costs[columns.RED_FAILURES]
-        costs[columns.DOWNTIME] = costs[columns.RESTORE_STEPS] + costs[columns.BLUE_FAILURES]
-        costs[columns.ACTION_COST] = action_cost
+        costs[AT.restore_steps] = costs[AT.restores] + in_progress
+        costs[AT.blocked_pairs] = sum(map(len, controller.state.blocks.values()))
+        costs[AT.green_failures] = costs[AT.blue_failures] + costs[AT.red_failures]
+        costs[AT.downtime] = costs[AT.restore_steps] + costs[AT.blue_failures]
+        costs[AT.action_cost] = action_cost
         found = _levels(controller.state)
         self._levels = {host: found.get(host, 0) for host in self._hosts}
         for host, level in self._levels.items():
-            costs[columns.CLEAN_HOSTS + level] += 1
-            costs[columns.FIRST_LEVEL + HOST_NUMBERS[host]] = level
-        costs[columns.RED_PRESENT] = any(self._levels.get(host, 0) for host in DEFENDED)
+            costs[AT.clean_hosts + level] += 1
+            costs[FIRST_LEVEL + HOST_NUMBERS[host]] = level
+        costs[AT.red_present] = any(self._levels.get(host, 0) for host in DEFENDED)
         self.costs = costs
 
 

@@ -180,12 +180,15 @@ class Cage4ParallelEnv(PlainParallelEnv):
         result = self._simulator.step(indices, _bits(messages or {}))
         if result.done:
             self.agents = []
+        costs: dict[str, Any] = {}
+        if self.measures:
+            costs = {"costs": dict(zip(COSTS, self._simulator.costs.tolist(), strict=False))}
         return (
             self._observations(result.observations, np.where(is_played, indices, SLEEP)),
             dict.fromkeys(scenario4.AGENTS, float(result.reward)),
             dict.fromkeys(scenario4.AGENTS, False),
             dict.fromkeys(scenario4.AGENTS, result.done),
-            self._infos(**self._costs()),
+            self._infos(**costs),
         )
 
     def _observations(
@@ -205,12 +208,6 @@ class Cage4ParallelEnv(PlainParallelEnv):
                 (seen,) = self._view.after([0], taken[None], obs, raw)
             shown = np.split(seen, np.cumsum(self._view.obs_sizes(listens=True))[:-1])
         return dict(zip(scenario4.AGENTS, shown, strict=True))
-
-    def _costs(self) -> dict[str, Any]:
-        """Return what each agent's info has of the step's costs."""
-        if not self.measures:
-            return {}
-        return {"costs": dict(zip(COSTS, self._simulator.costs.tolist(), strict=False))}
 
     def _infos(self, **costs: Any) -> dict[str, dict[str, Any]]:
         phase = self._simulator.phase

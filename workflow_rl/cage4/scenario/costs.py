@@ -6,80 +6,67 @@ contractor's network on which Red begins. Nobody can take a router or the intern
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from workflow_rl.cage4.scenario.scenario4 import HOST_NAMES
 
-COSTS = (
+
+class StepCosts(NamedTuple):
+    """The columns of costs, by name.
+
+    Greens fail for two reasons alone. Access to a server fails if Blue blocks the traffic. Work
+    fails on services that Red degraded or stopped: Blue's Restore leaves all at full strength.
+    """
+
     # Hosts that count, at the end of the step: without a session of Red, with sessions of users'
     # rights alone, and with a session of root's rights.
-    "clean_hosts",
-    "user_hosts",
-    "root_hosts",
-    # Red's actions that succeeded in this step.
-    "impacts",
-    "degrades",
-    # Blue's actions that took effect in this step, whether or not they changed anything.
-    "restores",
-    "removes",
+    clean_hosts: int
+    user_hosts: int
+    root_hosts: int
+    # Red's actions that succeeded.
+    impacts: int
+    degrades: int
+    # Blue's actions that took effect, whether or not they changed anything.
+    restores: int
+    removes: int
     # The Restores and Removes on hosts without a session of Red just before, and on hosts with one.
-    "healthy_recoveries",
-    "counter_actions",
-    "blocks",
-    "decoys",
-    "analyses",
+    healthy_recoveries: int
+    counter_actions: int
+    blocks: int
+    decoys: int
+    analyses: int
     # Hosts on which a Restore was in progress or took effect.
-    "restore_steps",
+    restore_steps: int
     # Pairs of a zone and another zone whose traffic it blocks, at the end of the step.
-    "blocked_pairs",
-    # Greens' work and access to servers that failed, and the two causes that there are. A block is
-    # the only reason why access fails. Work fails on degraded and stopped services alone, and only
-    # Red degrades or stops services: Blue's Restore leaves all of them at full strength.
-    "green_failures",
-    "blue_failures",
-    "red_failures",
-    "green_work",
+    blocked_pairs: int
+    # Greens' work and access to servers that failed, the causes, and all that they tried.
+    green_failures: int
+    blue_failures: int
+    red_failures: int
+    green_work: int
     # The sum of restore_steps and blue_failures.
-    "downtime",
+    downtime: int
     # 1 if Red has a session in a zone that Blue defends, at the end of the step.
-    "red_present",
+    red_present: int
     # What the challenge charges for the Restores that were handed in.
-    "action_cost",
-)
-(
-    CLEAN_HOSTS,
-    USER_HOSTS,
-    ROOT_HOSTS,
-    IMPACTS,
-    DEGRADES,
-    RESTORES,
-    REMOVES,
-    HEALTHY_RECOVERIES,
-    COUNTER_ACTIONS,
-    BLOCKS,
-    DECOYS,
-    ANALYSES,
-    RESTORE_STEPS,
-    BLOCKED_PAIRS,
-    GREEN_FAILURES,
-    BLUE_FAILURES,
-    RED_FAILURES,
-    GREEN_WORK,
-    DOWNTIME,
-    RED_PRESENT,
-    ACTION_COST,
-) = range(len(COSTS))
+    action_cost: int
+
+
+COSTS = StepCosts._fields
+AT = StepCosts(*range(len(COSTS)))
+"""The number of each column."""
 FIRST_LEVEL = len(COSTS)
 LEVELS = tuple(f"level {host}" for host in HOST_NAMES)
 """By host's number: what Red holds at the end of the step. 0: the host does not count, is not in
 this network, or has no session of Red; 1: a user's session; 2: root's."""
 EVALUATED = (*COSTS, *LEVELS)
 """All columns, as evaluations have them. A training has `COSTS` alone."""
-COSTS_OF_BLUE = {
-    "Analyse": ANALYSES,
-    "Remove": REMOVES,
-    "Restore": RESTORES,
-    "BlockTrafficZone": BLOCKS,
-    "DeployDecoy": DECOYS,
+COUNTED_BLUE = {
+    "Analyse": AT.analyses,
+    "Remove": AT.removes,
+    "Restore": AT.restores,
+    "BlockTrafficZone": AT.blocks,
+    "DeployDecoy": AT.decoys,
 }
-"""By kind of Blue's actions: the column that counts those which took effect."""
-COSTS_OF_RED = {"Impact": IMPACTS, "DegradeServices": DEGRADES}
-"""By kind of Red's actions: the column that counts those which succeeded."""
+COUNTED_RED = {"Impact": AT.impacts, "DegradeServices": AT.degrades}
+"""By kind of an action: the column that counts it."""

@@ -32,16 +32,12 @@ Readings: TypeAlias = "Mapping[str, Sequence[Part] | Sequence[Times]]"
 
 def _recovery(costs: Costs) -> Part | Times:
     """Read how long Red holds a host, where Blue can take it back."""
-    levels = {
-        name: values
-        for name, values in costs.items()
-        if name.startswith(tuple(f"level {zone}" for zone in DEFENDED))
-    }
+    beginnings = tuple(f"level {zone}" for zone in DEFENDED)
+    levels = {name: costs[name] for name in costs if name.startswith(beginnings)}
     return time_above_zero("level ")(levels)
 
 
-RECOVERIES = ("restores", "removes")
-MEASURES = (
+BLUE_MEASURES = (
     Measure(
         "hosts clean",
         "share of host-steps",
@@ -89,27 +85,26 @@ MEASURES = (
         "share of actions",
         "Removes and Restores that take effect on hosts with a session of Red, of all that take "
         "effect.",
-        share(("counter_actions",), RECOVERIES),
+        share(["counter_actions"], ["restores", "removes"]),
         more_is_better=True,
     ),
     Measure(
         "failed green work",
         "share of work",
         "Greens' local work and access to servers that fails, of all that they try.",
-        share(("green_failures",), ("green_work",)),
+        share(["green_failures"], ["green_work"]),
     ),
     Measure(
         "failures caused by Blue",
         "share of failures",
         "Greens' access to servers that fails because Blue blocks the traffic, of all failures of "
         "greens, of which Red causes all others by degrading or stopping services.",
-        share(("blue_failures",), ("green_failures",)),
+        share(["blue_failures"], ["green_failures"]),
     ),
     Measure(
         "Impacts",
         "actions",
-        "Impacts that stop an operational service, without those that fail, which CybORG charges "
-        "too.",
+        "Impacts that stop an operational service, without those that fail.",
         total("impacts"),
     ),
     Measure(
@@ -147,7 +142,7 @@ def joined_measures(parts: Sequence[Measured]) -> Measured:
 
 
 def _joined(parts: Sequence[Mapping[str, Sequence[Any]]]) -> dict[str, list[Any]]:
-    return {name: [one for part in parts for one in part[name]] for name in parts[0]}
+    return {name: [read for part in parts for read in part[name]] for name in parts[0]}
 
 
 def measured(costs: NDArray[np.float64], masks: Sequence[NDArray[np.bool_]]) -> Measured:
@@ -156,7 +151,7 @@ def measured(costs: NDArray[np.float64], masks: Sequence[NDArray[np.bool_]]) -> 
     costs: `EVALUATED` `[T, C]`. masks: the five agents' masks in this episode.
     """
     by_name = dict(zip(EVALUATED, costs.T, strict=True))
-    of_all: dict[str, Any] = {measure.name: [measure.read(by_name)] for measure in MEASURES}
+    of_all: dict[str, Any] = {measure.name: [measure.read(by_name)] for measure in BLUE_MEASURES}
     exists = np.concatenate(masks)[ON_HOSTS["Analyse"]]
     sizes = dict(zip(DEFENDED, exists.sum(axis=1).tolist(), strict=True))
     # No mask shows the contractor's hosts.
@@ -171,4 +166,4 @@ def _shares(costs: Costs, zone: str, size: float) -> Readings:
     user, root = (float((levels == level).sum()) for level in (1, 2))
     of = size * levels.shape[1]
     parts = [Part(of - user - root, of), Part(user, of), Part(root, of)]
-    return {measure.name: [part] for measure, part in zip(MEASURES, parts, strict=False)}
+    return {measure.name: [part] for measure, part in zip(BLUE_MEASURES, parts, strict=False)}

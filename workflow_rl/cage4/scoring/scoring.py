@@ -24,7 +24,7 @@ from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.red.roster import REDS
 from workflow_rl.cage4.scenario import scenario4
 from workflow_rl.cage4.scoring.leaderboard import KNOWN
-from workflow_rl.cage4.scoring.measures import MEASURES, Measured, joined_measures
+from workflow_rl.cage4.scoring.measures import BLUE_MEASURES, Measured, joined_measures
 from workflow_rl.cage4.scoring.protocol import Author, TeamScores, play_protocol
 from workflow_rl.environments.environment import Environment
 from workflow_rl.errors import ConfigError
@@ -140,9 +140,9 @@ class Cage4Scores(NamedTuple):
     def _measure_lines(self) -> list[str]:
         if not self._measured:
             return []
-        names = [measure.name for measure in MEASURES]
+        names = [measure.name for measure in BLUE_MEASURES]
         read = {name: [of.of_all[name] for of in self._measured] for name in names}
-        return measure_lines(MEASURES, read)
+        return measure_lines(BLUE_MEASURES, read)
 
     def _changes(self) -> list[str]:
         name, scores = next(iter(self.by_scenario.items()))

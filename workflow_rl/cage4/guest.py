@@ -87,6 +87,11 @@ class Cage4Guest(CageGuest):
         fast.check()
         return functools.partial(TaughtTeamEnvs, fast, agent)
 
+    def measures(self, args: Mapping[str, Any]) -> Sequence[Any]:
+        from workflow_rl.cage4.scoring.measures import BLUE_MEASURES
+
+        return BLUE_MEASURES
+
     def scoring(self) -> Scoring:
         from workflow_rl.cage4.scoring.scoring import Cage4Scoring
 

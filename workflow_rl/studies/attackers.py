@@ -30,7 +30,7 @@ STEPS_COPIED, EPISODES_COPIED = 15_000, (10, 100)
 """How many steps of a known attacker a new one copies. The fewest and the most episodes."""
 
 
-class Attacker(NamedTuple):
+class PlayingAttacker(NamedTuple):
     """An attacker that plays. name: that of its run or file, or the environment's name for the
     attacker. about: what `exploit.json` says of the attacker. mean: its mean return in the episodes
     that choose."""
@@ -47,22 +47,22 @@ def names_by_hand(env: str) -> Sequence[str]:
     return guests[env].by_hand() if env in guests else ()
 
 
-def by_hand(environment: Environment) -> list[Attacker]:
+def by_hand(environment: Environment) -> list[PlayingAttacker]:
     """Return the attackers that were written by hand for an environment."""
     names = names_by_hand(environment.env_id)
-    return [Attacker(name, *teacher_named(name, environment)) for name in names]
+    return [PlayingAttacker(name, *teacher_named(name, environment)) for name in names]
 
 
 def worst_first(
-    config: TrainConfig, attackers: Sequence[Attacker], episodes: int, quiet: bool = True
-) -> list[Attacker]:
+    config: TrainConfig, attackers: Sequence[PlayingAttacker], episodes: int, quiet: bool = True
+) -> list[PlayingAttacker]:
     """Return attackers with what they get in the episodes that choose, the worst first. Of an
     attacker that acts in two ways, return the worse way. Raises what `played` raises.
 
     config: of a training of new attackers, whose environment, seed and workers count.
     """
-    returns = returns_of(config, attackers, SeedStream.SELECTION, episodes, quiet)
-    worse: dict[str, Attacker] = {}
+    returns = attackers_returns(config, attackers, SeedStream.SELECTION, episodes, quiet)
+    worse: dict[str, PlayingAttacker] = {}
     for of, got in zip(attackers, returns, strict=True):
         mean = mean_of([got]).mean
         if of.name not in worse or mean > worse[of.name].mean:
@@ -70,9 +70,9 @@ def worst_first(
     return sorted(worse.values(), key=lambda of: of.mean, reverse=True)
 
 
-def returns_of(
+def attackers_returns(
     config: TrainConfig,
-    attackers: Sequence[Attacker],
+    attackers: Sequence[PlayingAttacker],
     stream: SeedStream,
     episodes: int,
     quiet: bool = True,
@@ -87,7 +87,7 @@ def returns_of(
 
 
 def beginnings(
-    config: TrainConfig, known: Sequence[Attacker], number: int
+    config: TrainConfig, known: Sequence[PlayingAttacker], number: int
 ) -> list[Mapping[str, Any]]:
     """Return what each of a number of new attackers changes in its config.
 

@@ -40,6 +40,7 @@ class CountingSimulator:
     seeds: list[int | None] = field(default_factory=list)
     seen: list[tuple[list[int], Any]] = field(default_factory=list)
     step_count = 0
+    costs = np.zeros(0)
 
     def start_stream(self, seed: int) -> None:
         self.streams.append(seed)

@@ -15,10 +15,12 @@ from workflow_rl.cage4.compiled.constants import N_BLUE
 from workflow_rl.cage4.compiled.episode import reset_env, step_env
 from workflow_rl.cage4.compiled.generator import seed_words
 from workflow_rl.cage4.compiled.jit import announce_compiling, entry_point
+from workflow_rl.cage4.compiled.measures import count_costs
 from workflow_rl.cage4.compiled.observe import observe, write_masks
 from workflow_rl.cage4.compiled.raw_arrays import write_raw
 from workflow_rl.cage4.compiled.state import NO_ERROR, error_of, room_for, state_for
 from workflow_rl.cage4.scenario import scenario4
+from workflow_rl.cage4.scenario.costs import EVALUATED
 from workflow_rl.cage4.scenario.scenario4 import CHALLENGE, Scenario
 from workflow_rl.cage4.scenario.simulator_protocol import checked_bits, seed_or_none
 
@@ -92,6 +94,7 @@ class BatchedSimulator(NetworkBatch):
             `RedSimulator`.
         shows_raw: whether `raw` is written.
         scenario: the values of the scenario of all envs.
+        measures: whether `costs` are counted.
 
     Attributes (the next call overwrites the arrays):
         states: record array `[N]` of `state.state_for(max_steps)`, the networks.
@@ -101,6 +104,8 @@ class BatchedSimulator(NetworkBatch):
         dones: bool `[N]`, whether the episode is over. The end is a truncation.
         masks: bool `[N, 570]`, the masks of agents 0 to 4, joined: see `masks_by_agent`.
         raw: `raw_record.RAW` `[N]`, what the last step showed of hosts; `[0]` without shows_raw.
+        costs: float64 `[N, C]`, the `costs.EVALUATED` of the last step, zeros after a reset;
+            `[N, 0]` without measures.
     """
 
     def __init__(
@@ -110,6 +115,7 @@ class BatchedSimulator(NetworkBatch):
         red_agent: str = scenario4.RED_AGENTS[0],
         shows_raw: bool = False,
         scenario: Scenario = CHALLENGE,
+        measures: bool = False,
     ) -> None:
         if red_agent not in scenario4.RED_CLASSES:
             raise ValueError(
@@ -127,12 +133,13 @@ class BatchedSimulator(NetworkBatch):
         self.dones = np.zeros(n_envs, np.bool_)
         self.masks = np.zeros((n_envs, scenario4.N_MASKS), np.bool_)
         self.raw = np.zeros(n_envs if shows_raw else 0, RAW)
+        self.costs = np.zeros((n_envs, len(EVALUATED) if measures else 0))
         self._red_classes = np.full(n_envs, scenario4.RED_CLASSES.index(red_agent))
         self._silence = np.zeros((n_envs, N_BLUE, scenario4.MESSAGE_BITS), np.int8)
 
     @property
     def _shown(self) -> tuple[NDArray[Any], ...]:
-        shown = self.obs, self.rewards, self.dones, self.masks
+        shown = self.obs, self.rewards, self.dones, self.masks, self.costs
         return (*shown, self.raw) if len(self.raw) else shown
 
     def set_scenario(self, envs: Any, scenario: Scenario) -> None:
@@ -176,6 +183,7 @@ class BatchedSimulator(NetworkBatch):
             self.obs,
             self.masks,
         )
+        self.costs[chosen] = 0
         self._write_raw(chosen)
         return self.obs
 
@@ -225,6 +233,8 @@ class BatchedSimulator(NetworkBatch):
         )
         if failed >= 0:
             raise SimulationError(error_of(self.states[failed]), failed)
+        if self.costs.size:
+            count_costs(self.states, chosen, self.costs)
         self._write_raw(chosen)
 
     def raw_arrays(self) -> NDArray[Any]:

@@ -45,9 +45,10 @@ class RedSimulator(BatchedSimulator):
         max_steps: int = scenario4.MAX_STEPS,
         shows_raw: bool = False,
         scenario: Scenario = CHALLENGE,
+        measures: bool = False,
     ) -> None:
         self.rows = np.zeros((n_envs, red_api.N_RED_ROW), np.uint8)
-        super().__init__(n_envs, max_steps, scenario4.FROM_OUTSIDE, shows_raw, scenario)
+        super().__init__(n_envs, max_steps, scenario4.FROM_OUTSIDE, shows_raw, scenario, measures)
 
     @property
     def _shown(self) -> tuple[NDArray[Any], ...]:
@@ -87,8 +88,10 @@ class CompiledRedSide(CompiledSimulator):
 
     batch: RedSimulator
 
-    def _made(self, red_agent: str, max_steps: int, scenario: Scenario) -> RedSimulator:
-        return RedSimulator(1, max_steps, scenario=scenario)
+    def _made(
+        self, red_agent: str, max_steps: int, scenario: Scenario, measures: bool
+    ) -> RedSimulator:
+        return RedSimulator(1, max_steps, scenario=scenario, measures=measures)
 
     def choose(self, choices: Sequence[int], sessions: Sequence[int]) -> None:
         self.batch.choose([choices], [sessions])

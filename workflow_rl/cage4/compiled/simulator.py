@@ -35,14 +35,22 @@ def masks_by_agent(row: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], ...]:
 class CompiledSimulator(OneNetwork[BatchedSimulator]):
     """One network, as a `simulator_protocol.Simulator`."""
 
-    def __init__(self, red_agent: str, max_steps: int, scenario: Scenario = CHALLENGE) -> None:
-        super().__init__(self._made(red_agent, max_steps, scenario))
+    def __init__(
+        self,
+        red_agent: str,
+        max_steps: int,
+        scenario: Scenario = CHALLENGE,
+        measures: bool = False,
+    ) -> None:
+        super().__init__(self._made(red_agent, max_steps, scenario, measures))
         self.red_agent = red_agent
         self.max_steps = max_steps
         self._masks: tuple[NDArray[np.bool_], ...] = ()
 
-    def _made(self, red_agent: str, max_steps: int, scenario: Scenario) -> BatchedSimulator:
-        return BatchedSimulator(1, max_steps, red_agent, scenario=scenario)
+    def _made(
+        self, red_agent: str, max_steps: int, scenario: Scenario, measures: bool
+    ) -> BatchedSimulator:
+        return BatchedSimulator(1, max_steps, red_agent, scenario=scenario, measures=measures)
 
     def start_stream(self, seed: int) -> None:
         self.reset(seed)
@@ -74,6 +82,10 @@ class CompiledSimulator(OneNetwork[BatchedSimulator]):
     @property
     def busy_steps(self) -> NDArray[np.int64]:
         return self.state["blue_ticks"].astype(np.int64)
+
+    @property
+    def costs(self) -> NDArray[np.float64]:
+        return self.batch.costs[0]
 
     def raw_observations(self) -> tuple[dict[str, Any], ...]:
         vectors = observations_of(self.batch.obs[0])

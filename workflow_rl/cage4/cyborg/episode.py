@@ -8,6 +8,7 @@ from typing import Any
 
 from workflow_rl.cage4.cyborg.draws import Draws
 from workflow_rl.cage4.cyborg.greens import Greens
+from workflow_rl.cage4.cyborg.measures import Executed
 from workflow_rl.cage4.cyborg.private_cyborg import Cyborg
 from workflow_rl.cage4.cyborg.reds import (
     combined,
@@ -31,6 +32,7 @@ class Episode:
 
     last_blue_actions: the five actions that took effect in the last step, in CybORG's words.
     blue_outcomes: by agent, the action that it executed in the last step, and its observation.
+    outcomes: of all actions that agents executed in the last step.
 
     Args:
         cyborg: the copy of `speedups`.
@@ -55,6 +57,7 @@ class Episode:
         self.step_count = 0
         self.last_blue_actions: list[str] = []
         self.blue_outcomes: dict[str, tuple[Any, Any]] = {}
+        self.outcomes: list[Executed] = []
         self._make_agents(cyborg["Shared.AgentInterface"].AgentInterface, scenario)
         self._session_checks = {
             name: action(**parameters)
@@ -129,9 +132,12 @@ class Episode:
         # Allow and Block come first. The sort keeps the order of all others.
         for name, action in sorted(blue_played, key=lambda played: played[1].priority != FIRST):
             self.blue_outcomes[name] = action, action.execute(state)
+        self.outcomes = [Executed.of(*self.blue_outcomes[name]) for name, _ in blue_played]
         reward = self.greens.play(chosen)
+        self.outcomes += self.greens.outcomes
         for name, action in red_played:
             obs = action.execute(state)
+            self.outcomes.append(Executed.of(action, obs))
             hide_foreign_zones(obs.data, self._cidrs[name])
             obs.data["action"] = action
             self.observation[name].append(obs)

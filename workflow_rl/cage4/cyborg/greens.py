@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from workflow_rl.cage4.cyborg.measures import GREEN_ACCESS, GREEN_WORK, Executed
 from workflow_rl.cage4.cyborg.private_cyborg import Cyborg
 from workflow_rl.cage4.scenario.scenario4 import MISSION_PHASES
 
@@ -40,6 +41,7 @@ class Greens:
         machine = cyborg["Shared.BlueRewardMachine"].BlueRewardMachine
         self._rewards = [machine.get_phase_rewards(None, i) for i in range(len(MISSION_PHASES))]
         self._agents = []
+        self.outcomes: list[Executed] = []
         for name in scenario.team_agents["Green"]:
             agent = scenario.agents[name].agent_type
             hostname = state.sessions[name][0].hostname
@@ -63,17 +65,22 @@ class Greens:
         return [integers(0, N_ACTIONS) for _ in self._agents]
 
     def play(self, chosen: list[int]) -> int:
-        """Play the actions and return their part of the reward, zero or less."""
+        """Play the actions and return their part of the reward, zero or less. `outcomes` then holds
+        those of the work and of the access to servers."""
         state = self._state
         rewards = self._rewards[state.mission_phase]
         targets = self._targets[state.mission_phase]
         reward = 0
+        self.outcomes = []
         for green, action in zip(self._agents, chosen, strict=True):
             if action == WORK:
-                if self._fails_to_work(green):
-                    reward += rewards[green.zone]["LWF"]
-            elif action == ACCESS and self._fails_to_access(green, targets[green.zone]):
-                reward += rewards[green.zone]["ASF"]
+                fails = self._fails_to_work(green)
+                reward += fails * rewards[green.zone]["LWF"]
+                self.outcomes.append(Executed(GREEN_WORK, "", not fails))
+            elif action == ACCESS:
+                fails = self._fails_to_access(green, targets[green.zone])
+                reward += fails * rewards[green.zone]["ASF"]
+                self.outcomes.append(Executed(GREEN_ACCESS, "", not fails))
         return reward
 
     def _fails_to_work(self, green: Green) -> bool:

@@ -32,6 +32,7 @@ def make_simulator(
     red_agent: str | RedTeam = scenario4.RED_AGENTS[0],
     max_steps: int = scenario4.MAX_STEPS,
     scenario: scenario4.Scenario = scenario4.CHALLENGE,
+    measures: bool = False,
 ) -> Simulator:
     """Return a simulator: one of SIMULATORS, or PUBLISHED.
 
@@ -44,6 +45,7 @@ def make_simulator(
             agent of CybORG. It plays in CybORG 4 without the speed-ups.
         max_steps: length of an episode in steps.
         scenario: the values of the scenario.
+        measures: whether the costs of steps are counted.
 
     Raises:
         ValueError: an argument is out of range.
@@ -52,10 +54,8 @@ def make_simulator(
     if name not in _CLASSES:
         raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
     if not isinstance(red_agent, str):
-        red_side = cast(
-            RedSideSimulator, make_simulator(name, scenario4.FROM_OUTSIDE, max_steps, scenario)
-        )
-        return cast(Simulator, WithReds(red_side, red_agent))
+        red_side = make_simulator(name, scenario4.FROM_OUTSIDE, max_steps, scenario, measures)
+        return cast(Simulator, WithReds(cast(RedSideSimulator, red_side), red_agent))
     if ":" in red_agent:
         name = PUBLISHED  # The speed-ups leave out what the official red agents do not read.
     elif red_agent not in scenario4.RED_CLASSES:
@@ -65,4 +65,4 @@ def make_simulator(
     module, class_name = classes[name]
     simulator_class = getattr(importlib.import_module(module), class_name)
     checked_steps = checked_least("max_steps", max_steps, scenario4.LEAST_STEPS)
-    return cast(Simulator, simulator_class(red_agent, checked_steps, scenario))
+    return cast(Simulator, simulator_class(red_agent, checked_steps, scenario, measures))

@@ -46,6 +46,7 @@ class SpedUpNetwork(CyborgSimulator):
         self._vectors = Vectors(self._cyborg, self._controller.state)
         self._messages = checked_messages(None)
         self._reader.begin(self.raw_observations())
+        self._counter.begin(self._controller.state)
 
     def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
         taken = self._vectors.actions(checked_actions(actions))
@@ -54,6 +55,7 @@ class SpedUpNetwork(CyborgSimulator):
             machine, cost = self._controller.step(taken)
         except Exception as error:
             raise self._failure(error) from error
+        self._counter.count(self._controller, self._controller.outcomes, -cost)
         return StepResult(
             self._vectors.observations(self._messages),
             machine + cost,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage.network_batch import SimulationError
 from workflow_rl.cage4.agent.raw_record import RawReader
+from workflow_rl.cage4.cyborg.measures import CostCounter, Executed
 from workflow_rl.cage4.cyborg.private_cyborg import Cyborg, published_cyborg
 from workflow_rl.cage4.cyborg.raw_observations import stock_observations
 from workflow_rl.cage4.cyborg.scenarios import scenario_generator
@@ -33,12 +34,19 @@ class CyborgSimulator:
     _controller: Any
     load: Callable[[], Cyborg]
 
-    def __init__(self, red_agent: str, max_steps: int, scenario: Scenario = CHALLENGE) -> None:
+    def __init__(
+        self,
+        red_agent: str,
+        max_steps: int,
+        scenario: Scenario = CHALLENGE,
+        measures: bool = False,
+    ) -> None:
         self.red_agent = red_agent
         self.max_steps = max_steps
         self._cyborg = type(self).load()
         self._scenario_generator = scenario_generator(self._cyborg, red_agent, max_steps, scenario)
         self._reader = RawReader()
+        self._counter = CostCounter(measures)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         # The network holds modules and a running generator, which have no copies.
@@ -52,6 +60,10 @@ class CyborgSimulator:
     def busy_steps(self) -> NDArray[np.int64]:
         actions = [self._controller.actions_in_progress.get(agent) for agent in AGENTS]
         return np.array([action["remaining_ticks"] if action else 0 for action in actions])
+
+    @property
+    def costs(self) -> NDArray[np.float64]:
+        return self._counter.costs
 
     def reset(self, seed: int | None = None) -> tuple[NDArray[np.int64], ...]:
         raise NotImplementedError
@@ -83,6 +95,7 @@ class StockSimulator(CyborgSimulator):
         cyborg = self._cyborg["env"].CybORG(self._scenario_generator, "sim", seed=seed)
         self._env = self._cyborg["Agents.Wrappers"].BlueEnterpriseWrapper(cyborg)
         self._controller = cyborg.environment_controller
+        self._controller.execute_action = self._execute
 
     def reset(self, seed: int | None = None) -> tuple[NDArray[np.int64], ...]:
         if self._env is None:
@@ -90,11 +103,13 @@ class StockSimulator(CyborgSimulator):
         observations, infos = self._env.reset(seed=seed_or_none(seed))
         self._masks = tuple(np.array(infos[agent]["action_mask"], np.bool_) for agent in AGENTS)
         self._reader.begin(self.raw_observations())
+        self._counter.begin(self._controller.state)
         return tuple(observations[agent] for agent in AGENTS)
 
     def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
         taken = dict(zip(AGENTS, checked_actions(actions), strict=True))
         sent = dict(zip(AGENTS, checked_messages(messages), strict=True))
+        self._outcomes: list[Executed] = []
         try:
             observations, _, dones, _, _ = self._env.step(taken, messages=sent)
         except Exception as error:
@@ -102,6 +117,7 @@ class StockSimulator(CyborgSimulator):
         parts = self._controller.reward["Blue"]
         machine = int(parts["BlueRewardMachine"])
         cost = int(parts["action_cost"])
+        self._counter.count(self._controller, self._outcomes, -cost)
         return StepResult(
             tuple(observations[agent] for agent in AGENTS),
             machine + cost,
@@ -109,6 +125,12 @@ class StockSimulator(CyborgSimulator):
             cost,
             dones[AGENTS[0]],
         )
+
+    def _execute(self, action: Any) -> Any:
+        """`SimulationController.execute_action`, which also notes the outcome."""
+        observation = action.execute(self._controller.state)
+        self._outcomes.append(Executed.of(action, observation))
+        return observation
 
     @property
     def masks(self) -> tuple[NDArray[np.bool_], ...]:

@@ -133,6 +133,12 @@ class Cage4Arguments(EpisodeSettings):
         "the others.",
     )
 
+    measures: bool = Field(
+        Cage4.measures,
+        description="Let each step have costs beside its reward: numbers of hosts, actions and "
+        "failures, counted from the true state. Agents do not see them.",
+    )
+
     @model_validator(mode="after")
     def _go_together(self) -> Self:
         if self.actions in SUSPECTING and not issubclass(VIEWS[self.observation], BeliefView):

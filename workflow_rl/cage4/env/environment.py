@@ -19,6 +19,7 @@ from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.team_envs import CompiledNetworks, Networks, SerialNetworks, TeamEnvs
 from workflow_rl.cage4.red.roster import REDS, RedTeam, found_reds
 from workflow_rl.cage4.scenario import scenario4
+from workflow_rl.cage4.scenario.costs import COSTS
 from workflow_rl.cage4.scenario.simulator_protocol import Simulator
 from workflow_rl.environments.env_batch import EnvBatch
 from workflow_rl.environments.episode import episode_spec
@@ -37,6 +38,7 @@ class Cage4(AgainstReds, scenario4.Scenario):
     own_rewards: bool = False
     messages: str = "none"
     scenarios: tuple[str, ...] = ()
+    measures: bool = False
 
     env_id: ClassVar[str] = scenario4.ENV_ID
     roster: ClassVar[Roster] = REDS
@@ -96,7 +98,8 @@ class Cage4(AgainstReds, scenario4.Scenario):
     def spaces(self) -> Spaces:
         layout = views_layout(self.observation, self.own_rewards, self.messages)
         actions = MultiCategorical(layout.n_actions)
-        return Spaces(layout.obs_dim, actions, masked=True, team=layout)
+        costs = COSTS if self.measures else ()
+        return Spaces(layout.obs_dim, actions, masked=True, team=layout, costs=costs)
 
     def check(self) -> str | None:
         """Raise ConfigError if the simulator is missing, or does not fit the arguments.
@@ -149,14 +152,16 @@ class Cage4(AgainstReds, scenario4.Scenario):
     def networks(self, n_envs: int, shows_raw: bool) -> Networks:
         """Return `n_envs` networks. A worker imports only the simulator that it needs."""
         if self.steps_together:
-            return CompiledNetworks(n_envs, self.max_steps, self.played, shows_raw, self.opponents)
+            return CompiledNetworks(
+                n_envs, self.max_steps, self.played, shows_raw, self.opponents, self.measures
+            )
 
         def make(variant: str) -> Simulator:
             red_agent, scenario = self.played[variant]
             reds = self.opponents.get(red_agent, red_agent)
-            return make_simulator(self.simulator, reds, self.max_steps, scenario)
+            return make_simulator(self.simulator, reds, self.max_steps, scenario, self.measures)
 
-        return SerialNetworks(n_envs, make, shows_raw)
+        return SerialNetworks(n_envs, make, shows_raw, self.measures)
 
     def rows(self, n_envs: int) -> ViewRows:
         return ViewRows(n_envs, self.observation, self.actions, self.own_rewards, self.messages)

@@ -16,6 +16,7 @@ from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.env.raw_space import RawSpace
 from workflow_rl.cage4.red.roster import REDS, found_reds
 from workflow_rl.cage4.scenario import scenario4
+from workflow_rl.cage4.scenario.costs import COSTS
 from workflow_rl.cage4.scenario.simulator_protocol import Simulator, checked_action, seed_or_none
 
 _VIEWS = {name: view for name, view in VIEWS.items() if view.reads_raw}
@@ -55,6 +56,8 @@ class Cage4ParallelEnv(PlainParallelEnv):
       hosts that do not exist do nothing.
     - `phase`: the phase of the last step, an index into `scenario4.MISSION_PHASES`.
     - `busy_steps`: for how many more steps the agent is busy. The agent acts at 0.
+    - `costs`, with `measures`: the costs of the step by name, counted from the true state: see
+      `scenario.costs`. The infos of a reset lack them.
 
     Args:
         simulator: "compiled" is this package's own. "cyborg" is the official CybORG 4, sped up
@@ -69,6 +72,7 @@ class Cage4ParallelEnv(PlainParallelEnv):
             Other options are ignored.
         render_mode: only None, because there are no pictures.
         observation: "flat", "raw", "belief" or "hidden".
+        measures: whether infos have `costs`.
         scenario: fields of `scenario4.Scenario`, such as `phishing_rate=0.75`.
 
     Raises:
@@ -88,6 +92,7 @@ class Cage4ParallelEnv(PlainParallelEnv):
         red_agent: Any = scenario4.RED_AGENTS[0],
         render_mode: None = None,
         observation: str = OBSERVATIONS[0],
+        measures: bool = False,
         **scenario: Any,
     ) -> None:
         if observation not in OBSERVATIONS:
@@ -98,6 +103,7 @@ class Cage4ParallelEnv(PlainParallelEnv):
         self.scenario = scenario4.Scenario(**scenario)
         self._reds = REDS.checked(red_agent)
         self.max_steps = max_steps
+        self.measures = measures
         self._made: dict[str, Simulator] = {}
         self._play_against(self._reds.members[0], self._reds)
         self._seeds = np.random.default_rng()
@@ -121,7 +127,9 @@ class Cage4ParallelEnv(PlainParallelEnv):
                 team = red.name if is_official else found_reds(red, self.simulator)
             except AttackerError as error:
                 raise ValueError(f"red_agent: {error}") from None
-            simulator = make_simulator(self.simulator, team, self.max_steps, self.scenario)
+            simulator = make_simulator(
+                self.simulator, team, self.max_steps, self.scenario, self.measures
+            )
             made = {**made, red.name: simulator}
         self._reds = reds
         self._made = made
@@ -172,12 +180,15 @@ class Cage4ParallelEnv(PlainParallelEnv):
         result = self._simulator.step(indices, _bits(messages or {}))
         if result.done:
             self.agents = []
+        costs: dict[str, Any] = {}
+        if self.measures:
+            costs = {"costs": dict(zip(COSTS, self._simulator.costs.tolist(), strict=False))}
         return (
             self._observations(result.observations, np.where(is_played, indices, SLEEP)),
             dict.fromkeys(scenario4.AGENTS, float(result.reward)),
             dict.fromkeys(scenario4.AGENTS, False),
             dict.fromkeys(scenario4.AGENTS, result.done),
-            self._infos(),
+            self._infos(**costs),
         )
 
     def _observations(
@@ -198,12 +209,12 @@ class Cage4ParallelEnv(PlainParallelEnv):
             shown = np.split(seen, np.cumsum(self._view.obs_sizes(listens=True))[:-1])
         return dict(zip(scenario4.AGENTS, shown, strict=True))
 
-    def _infos(self) -> dict[str, dict[str, Any]]:
+    def _infos(self, **costs: Any) -> dict[str, dict[str, Any]]:
         phase = self._simulator.phase
         busy = self._simulator.busy_steps.tolist()
         infos: dict[str, dict[str, Any]] = {}
         for agent, mask, steps in zip(scenario4.AGENTS, self._masks, busy, strict=True):
-            infos[agent] = {"action_mask": mask, "phase": phase, "busy_steps": steps}
+            infos[agent] = {"action_mask": mask, "phase": phase, "busy_steps": steps, **costs}
         return infos
 
 

@@ -19,6 +19,7 @@ from workflow_rl.cage4.agent.views import SLEEP, Shown, ViewRows, on_hosts
 from workflow_rl.cage4.red.red_api import RED_TEAM
 from workflow_rl.cage4.red.roster import RedTeam
 from workflow_rl.cage4.scenario import scenario4
+from workflow_rl.cage4.scenario.costs import COSTS, EVALUATED
 from workflow_rl.cage4.scenario.simulator_protocol import Simulator
 from workflow_rl.environments.env_batch import Obs
 from workflow_rl.environments.episode import EpisodeSpec
@@ -30,13 +31,15 @@ class Networks(Protocol):
     """N simulated networks, numbered from 0, in the form of `BatchedSimulator`.
 
     obs: int8 [N, 578]. masks: bool [N, 570]. rewards: int64 [N, 2]. raw: `raw_record.RAW` [N], or
-    [0] if nobody reads it.
+    [0] if nobody reads it. costs: [N, C], the `costs.EVALUATED` of the last step; [N, 0] without
+    measures.
     """
 
     obs: Shown
     masks: Bits
     rewards: NDArray[np.int64]
     raw: NDArray[Any]
+    costs: NDArray[np.float64]
 
     def reset(self, seeds: Sequence[int], variants: Sequence[str], chosen: Bits) -> None:
         """Begin episodes in the chosen networks. seeds, variants: [N]. chosen: bool [N]."""
@@ -73,16 +76,17 @@ class CompiledNetworks:
         played: Mapping[str, tuple[str, scenario4.Scenario]],
         shows_raw: bool,
         red_teams: Mapping[str, RedTeam],
+        measures: bool = False,
     ) -> None:
         simulator: Any
         if red_teams:
             from workflow_rl.cage4.compiled.red_simulator import RedSimulator
 
-            simulator = RedSimulator(n_envs, max_steps, shows_raw)
+            simulator = RedSimulator(n_envs, max_steps, shows_raw, measures=measures)
         else:
             from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 
-            simulator = BatchedSimulator(n_envs, max_steps, shows_raw=shows_raw)
+            simulator = BatchedSimulator(n_envs, max_steps, shows_raw=shows_raw, measures=measures)
         self._simulator = simulator
         self._played = played
         self._red_teams = copy.deepcopy(dict(red_teams))
@@ -92,6 +96,7 @@ class CompiledNetworks:
         self.obs = simulator.obs
         self.masks = simulator.masks
         self.rewards = simulator.rewards
+        self.costs = simulator.costs
         self._states = simulator.states
 
     def reset(self, seeds: Sequence[int], variants: Sequence[str], chosen: Bits) -> None:
@@ -129,7 +134,13 @@ class CompiledNetworks:
 class SerialNetworks:
     """Simulators that step one after another. make: returns a simulator for a variant."""
 
-    def __init__(self, n_envs: int, make: Callable[[str], Simulator], shows_raw: bool) -> None:
+    def __init__(
+        self,
+        n_envs: int,
+        make: Callable[[str], Simulator],
+        shows_raw: bool,
+        measures: bool = False,
+    ) -> None:
         self.raw = np.zeros(n_envs if shows_raw else 0, RAW)
         # Each network makes a simulator once for each variant that it plays.
         self._made = [functools.cache(make) for _ in range(n_envs)]
@@ -137,6 +148,7 @@ class SerialNetworks:
         self.obs = np.zeros((n_envs, scenario4.N_OBS), np.int8)
         self.masks = np.zeros((n_envs, scenario4.N_MASKS), np.bool_)
         self.rewards = np.zeros((n_envs, 2), np.int64)
+        self.costs = np.zeros((n_envs, len(EVALUATED) if measures else 0))
         self.busy_steps = np.zeros((n_envs, len(scenario4.AGENTS)), np.int64)
 
     def reset(self, seeds: Sequence[int], variants: Sequence[str], chosen: Bits) -> None:
@@ -158,6 +170,7 @@ class SerialNetworks:
                 raise
             self.obs[env] = np.concatenate(result.observations)
             self.rewards[env] = result.machine_reward, result.action_cost
+            self.costs[env] = simulator.costs
             self.busy_steps[env] = simulator.busy_steps
             self._show(env)
 
@@ -202,6 +215,10 @@ class TeamEnvs(NetworkEnvs):
         ended = self._steps_left[envs] == 0
         rows = self._rows.after(envs.tolist(), taken, *self._seen(envs), ended)
         return rows, networks.rewards[envs].sum(axis=1)
+
+    def _costs(self, envs: Numbers) -> NDArray[np.float64] | None:
+        costs = self._networks.costs
+        return costs[envs, : len(COSTS)] if costs.size else None
 
     def _seen(self, envs: Sequence[int] | Numbers) -> BlueSees:
         networks = self._networks

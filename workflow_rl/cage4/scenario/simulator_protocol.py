@@ -129,6 +129,13 @@ class Simulator(Protocol):
     def busy_steps(self) -> NDArray[np.int64]:
         """`[5]`: for how many more steps each agent is busy. At 0, the agent takes an action."""
 
+    @property
+    def costs(self) -> NDArray[np.float64]:
+        """The `costs.EVALUATED` of the last step, zeros after a reset; `[0]` without measures.
+
+        The next call overwrites the array, which the caller must not write to.
+        """
+
     def raw_observations(self) -> tuple[dict[str, Any], ...]:
         """Return the five agents' dictionaries of the last step, or of the reset.
 

@@ -11,7 +11,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -27,6 +27,7 @@ from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.red.roster import RedTeam
 from workflow_rl.cage4.scenario import scenario4
 from workflow_rl.cage4.scenario.simulator_protocol import Simulator, StepResult
+from workflow_rl.cage4.scoring.measures import Measured, joined_measures, measured
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import replacing, require_no_links, write_text
 from workflow_rl.progress_bar import Progress
@@ -48,11 +49,13 @@ class EvaluatedEpisode(NamedTuple):
 
     rewards: `[T]`. actions: `[T]`, the actions that took effect by agent, in CybORG's words. A busy
     agent's action is Sleep. observations: `[T]`, the five vectors after each step.
+    costs: `[T]`, the `costs.EVALUATED` of each step; empty arrays if the simulator measures none.
     """
 
     rewards: list[int]
     actions: list[dict[str, str]]
     observations: list[tuple[NDArray[np.int64], ...]]
+    costs: list[NDArray[np.float64]]
 
     @property
     def total(self) -> int:
@@ -61,7 +64,8 @@ class EvaluatedEpisode(NamedTuple):
 
 @dataclass(frozen=True)
 class TeamScores(ReturnStatistics):
-    """The result of an evaluation. totals: for each episode, the sum of its counted rewards."""
+    """The result of an evaluation. totals: for each episode, the sum of its counted rewards.
+    measured: what was read of these steps; None for scores from a file."""
 
     simulator: str
     red_agent: str
@@ -69,6 +73,7 @@ class TeamScores(ReturnStatistics):
     steps: int
     totals: list[int]
     scenario: scenario4.Scenario = scenario4.CHALLENGE
+    measured: Measured | None = field(default=None, repr=False)
 
     @property
     def returns(self) -> list[int]:
@@ -79,6 +84,12 @@ class TeamScores(ReturnStatistics):
         """Whether the episodes were the challenge's, so that published scores can be compared."""
         played = self.red_agent, self.steps, self.scenario
         return played == (scenario4.RED_AGENTS[0], scenario4.MAX_STEPS, scenario4.CHALLENGE)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the fields as plain values, without what was measured."""
+        values = asdict(replace(self, measured=None))
+        del values["measured"]
+        return values
 
     def __str__(self) -> str:
         return f"Average reward is: {self.mean} with a standard deviation of {self.std}"
@@ -91,7 +102,7 @@ def evaluated_episodes(
     for number in range(episodes):
         observations = simulator.reset()
         team.reset(simulator.masks, number)
-        played = EvaluatedEpisode([], [], [])
+        played = EvaluatedEpisode([], [], [], [])
         effects = _Effects(simulator)
         while True:
             actions, messages = team.act_in(simulator, observations)
@@ -103,6 +114,7 @@ def evaluated_episodes(
             played.rewards.append(result.reward)
             played.actions.append(effects.of_step())
             played.observations.append(observations)
+            played.costs.append(simulator.costs.copy())
         yield played
 
 
@@ -159,18 +171,22 @@ def play_protocol(
         reds: the red team that `red_agent` names, if it is no class of CybORG.
     """
     start = datetime.now()
-    totals = []
+    totals: list[int] = []
+    read: list[Measured] = []
     with ExitStack() as stack:
         logs = stack.enter_context(_Logs(folder)) if folder else None
-        made = make_simulator(simulator, reds or red_agent, steps, scenario)
+        made = make_simulator(simulator, reds or red_agent, steps, scenario, measures=True)
         played = evaluated_episodes(team, made, episodes, seed)
         progress = stack.enter_context(Progress(quiet, episodes, "ep"))
         for episode in played:
             progress.update()
             totals.append(episode.total)
+            read.append(measured(np.array(episode.costs), made.masks))
             if logs:
                 logs.add(episode)
-        scores = TeamScores(simulator, red_agent, seed, steps, totals, scenario)
+        scores = TeamScores(
+            simulator, red_agent, seed, steps, totals, scenario, joined_measures(read)
+        )
         if logs:
             logs.finish(scores, author, start, datetime.now())
     return scores

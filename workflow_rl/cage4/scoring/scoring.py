@@ -24,10 +24,12 @@ from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.red.roster import REDS
 from workflow_rl.cage4.scenario import scenario4
 from workflow_rl.cage4.scoring.leaderboard import KNOWN
+from workflow_rl.cage4.scoring.measures import BLUE_MEASURES, Measured, joined_measures
 from workflow_rl.cage4.scoring.protocol import Author, TeamScores, play_protocol
 from workflow_rl.environments.environment import Environment
 from workflow_rl.errors import ConfigError
 from workflow_rl.evaluation.intervals import mean_of
+from workflow_rl.evaluation.measures import measure_lines
 from workflow_rl.text_table import SINGLE_BORDER
 
 LEAST_EVALUATED = 3
@@ -108,6 +110,7 @@ class Cage4Scores(NamedTuple):
         scores = [*self.by_scenario.values()][-1]
         return [
             str(table),
+            *self._measure_lines(),
             f"{agent} on {scores.simulator}: {len(scores.totals)} episodes of one stream with seed "
             f"{scores.seed}, {scores.steps} steps against {scores.red_agent}; the last step does "
             "not count.",
@@ -129,6 +132,18 @@ class Cage4Scores(NamedTuple):
             *self._changes(),
         ]
 
+    @property
+    def _measured(self) -> list[Measured]:
+        """What was read in each scenario; empty for scores from a file."""
+        return [scores.measured for scores in self.by_scenario.values() if scores.measured]
+
+    def _measure_lines(self) -> list[str]:
+        if not self._measured:
+            return []
+        names = [measure.name for measure in BLUE_MEASURES]
+        read = {name: [of.of_all[name] for of in self._measured] for name in names}
+        return measure_lines(BLUE_MEASURES, read)
+
     def _changes(self) -> list[str]:
         name, scores = next(iter(self.by_scenario.items()))
         # A name of the scenario tells its changes.
@@ -142,7 +157,7 @@ class Cage4Scores(NamedTuple):
         """Return plain values for evaluation.json: the mean of all scenarios, then the values of
         each scenario."""
         parts = {
-            name: {**asdict(scores), "returns": scores.returns, **scores.statistics()}
+            name: {**scores.plain(), "returns": scores.returns, **scores.statistics()}
             for name, scores in self.by_scenario.items()
         }
         values: dict[str, Any] = {"agent": self.team, "checked": self.checked}
@@ -154,6 +169,10 @@ class Cage4Scores(NamedTuple):
             values |= mean_of(samples, [1 / len(samples)] * len(samples)).plain()
             values |= {"totals": totals, "returns": totals, "std": None, "scenario": None}
             values["scenarios"] = parts
+        if self._measured:
+            # All scenarios are one task, whose episodes have the order of the total rewards.
+            (task,) = Cage4Scoring().returns(values)
+            values |= joined_measures(self._measured).plain(task)
         return values
 
 
@@ -240,7 +259,9 @@ class Cage4Scoring:
         assert isinstance(settings, ProtocolSettings)
         (red_agent,) = settings.red_agent
         (steps,) = settings.max_steps
-        played = Cage4(simulator=settings.simulator, red_agent=red_agent, max_steps=steps)
+        played = Cage4(
+            simulator=settings.simulator, red_agent=red_agent, max_steps=steps, measures=True
+        )
         played.check()
         if environment is None:
             assert settings.agent is not None

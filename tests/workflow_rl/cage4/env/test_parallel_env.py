@@ -30,7 +30,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[CountingSimulator]:
     """The simulators that envs make."""
     simulators: list[CountingSimulator] = []
 
-    def make_simulator(name: str, red_agent: str, max_steps: int, scenario: Scenario) -> Any:
+    def make_simulator(
+        name: str, red_agent: str, max_steps: int, scenario: Scenario, measures: bool
+    ) -> Any:
         simulators.append(CountingSimulator(red_agent, max_steps, scenario=scenario))
         return simulators[-1]
 

@@ -5,12 +5,14 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.workflow_rl.cage4.counting_simulator import CountingSimulator
 from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.agent.scripted import RandomTeam, make_scripted_team
 from workflow_rl.cage4.cyborg.sped_up import SpedUpNetwork
+from workflow_rl.cage4.scenario.costs import EVALUATED
 from workflow_rl.cage4.scenario.scenario4 import Scenario
 from workflow_rl.cage4.scoring import protocol
 from workflow_rl.cage4.scoring.protocol import Author, TeamScores, evaluated_episodes, play_protocol
@@ -24,8 +26,11 @@ SLEEPER = make_scripted_team("sleep")
 def simulator(monkeypatch: pytest.MonkeyPatch) -> CountingSimulator:
     counting = CountingSimulator()
 
-    def make_simulator(name: str, red_agent: str, max_steps: int, scenario: Scenario) -> Any:
+    def make_simulator(
+        name: str, red_agent: str, max_steps: int, scenario: Scenario, measures: bool
+    ) -> Any:
         counting.max_steps, counting.scenario = max_steps, scenario
+        counting.costs = np.zeros(len(EVALUATED))
         return counting
 
     monkeypatch.setattr(protocol, "make_simulator", make_simulator)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.agents.algorithm import Metrics, Series
-from workflow_rl.agents.mbpo.algorithm import MBPOConfig, MBPOMetrics
+from workflow_rl.agents.mbpo.config import MBPOConfig, MBPOMetrics
 from workflow_rl.agents.mbpo.dynamics import Dynamics, Fit
 from workflow_rl.agents.policies.distributions import Distribution
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from workflow_rl.agents.algorithm import DivergedError
-from workflow_rl.agents.mbpo.algorithm import MBPOConfig
+from workflow_rl.agents.mbpo.config import MBPOConfig
 from workflow_rl.agents.policies.distributions import Actions, Distribution, FloatArray
 from workflow_rl.agents.policies.further_distributions import SquashedGaussian
 from workflow_rl.agents.policies.network import MLP

@@ -16,7 +16,7 @@ from workflow_rl.agents.policies.further_distributions import SquashedGaussian
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 from workflow_rl.agents.policy_from_checkpoint import require_distribution, saved_number
 from workflow_rl.agents.replay import ReplayBuffer, Transitions, transitions_of
-from workflow_rl.agents.sac.algorithm import SACConfig, SACMetrics
+from workflow_rl.agents.sac.config import SACConfig, SACMetrics
 from workflow_rl.agents.sac.soft_actor_critic import LearnedPolicy, SoftActorCritic, steps_of
 from workflow_rl.agents.trajectory import Trajectory, lags_of
 

@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from workflow_rl.agents.mbpo.algorithm import MBPOConfig
+from workflow_rl.agents.mbpo.config import MBPOConfig
 from workflow_rl.agents.policies import network, torch_layers
 from workflow_rl.agents.ppo.config import PPOConfig
-from workflow_rl.agents.sac.algorithm import SACConfig
+from workflow_rl.agents.sac.config import SACConfig
 from workflow_rl.agents.settings import OneOf, Settings
 from workflow_rl.errors import ConfigError
 

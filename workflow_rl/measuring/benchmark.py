@@ -225,7 +225,7 @@ def _mean(rates: Sequence[Rate]) -> Rate:
 
 def _prepare(variant: Variant, ceiling_seconds: float, stack: ExitStack) -> Turn:
     from workflow_rl.runs.learner import make_agent
-    from workflow_rl.runs.loop import make_collector, make_pool
+    from workflow_rl.runs.make_schedule import make_collector, make_pool
 
     config = variant.config
     if variant.name.endswith("-training"):

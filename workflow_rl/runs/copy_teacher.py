@@ -24,8 +24,7 @@ from workflow_rl.errors import ConfigError, StoppedAtOnce, UserError, message_of
 from workflow_rl.output_files import MOST_OF_LONG_RECORD, NOT_OURS, read_json, sha256_of
 from workflow_rl.progress_bar import Progress
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.loop import make_pool
-from workflow_rl.runs.make_schedule import episode_specs
+from workflow_rl.runs.make_schedule import episode_specs, make_pool
 from workflow_rl.runs.saved_agent import load_saved, saved_path
 from workflow_rl.teaching.episode_files import (
     Recorded,

@@ -20,13 +20,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import read_json, read_text, reading, require_numbers, write_json
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.saved_config import POPULATION_FILE
 
 if TYPE_CHECKING:
     from workflow_rl.runs.several_policies import PopulationRecord
 
 RECORD_FILE = "machine.json"
-POPULATION_FILE = "population.json"
-"""Its presence says that a folder is one of several policies."""
 N_UPDATES = 3
 """Updates after which the weights are recorded."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,11 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from workflow_rl.agents.algorithm import DivergedError
-from workflow_rl.collection.async_collector import AsyncCollector
-from workflow_rl.collection.local_pool import LocalPool
 from workflow_rl.collection.messages import STOP_SIGNALS, StopRequested
-from workflow_rl.collection.pool import NONE, AnyPool
-from workflow_rl.collection.rollout import Collector
+from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.schedule import CollectorThread
 from workflow_rl.collection.trace import Trace
 from workflow_rl.errors import StoppedAtOnce
@@ -29,12 +25,13 @@ from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import DIVERGED_FILE
 from workflow_rl.runs.learner import Draw, Learner
+from workflow_rl.runs.make_schedule import make_collector, make_pool
 from workflow_rl.runs.metrics import paid_agents
 from workflow_rl.runs.run_dir import NotWrittenError
 from workflow_rl.terminal import fitting
 
 if TYPE_CHECKING:
-    from workflow_rl.environments.env_batch import EnvBatchFactory
+    pass
 
 Watch: TypeAlias = Callable[[Any], AbstractContextManager[Any]]
 BAR = (
@@ -45,45 +42,6 @@ MOMENT_SECONDS = 0.5
 """`timeout` and others send a signal twice at once, to the process and to its group."""
 
 _log = logging.getLogger(__name__)
-
-
-def make_pool(
-    config: TrainConfig, trace: Trace | None = None, make_envs: EnvBatchFactory | None = None
-) -> AnyPool:
-    """Return the workers of a run, not started yet. make_envs: makes other envs than the run's."""
-    environment = config.environment
-    # One env is enough for an asynchronous worker that plays one episode at a time.
-    one_env = (
-        config.mode == "async"
-        and not environment.plays_together
-        and config.num_steps_per_env is None
-    )
-    slow_workers = math.ceil(round(config.slow_worker_share * config.n_workers, 6))
-    common: dict[str, Any] = {
-        "make_envs": make_envs or environment.make_envs,
-        "n_workers": config.n_workers,
-        "envs_per_worker": 1 if one_env else config.envs_per_worker,
-        "timeout": config.worker_timeout,
-        "max_failures": config.max_worker_failures,
-        "step_delays": [config.slow_worker_ms / 1000] * slow_workers,
-        "trace": trace or Trace(),
-    }
-    if config.cluster == NONE:
-        return LocalPool(**common, preload=environment.preload)
-    from workflow_rl.cluster.ray_pool import RayPool
-
-    return RayPool(**common, address=config.cluster)
-
-
-def make_collector(pool: AnyPool, config: TrainConfig) -> Collector:
-    """Return the collector: all that the synchronous and the asynchronous trainer differ in."""
-    if config.mode == "sync":
-        from workflow_rl.collection.sync_collector import SyncCollector
-
-        # Steps all envs together: one batched forward pass, then a barrier, at every step.
-        return SyncCollector(pool, config.n_envs)
-    # Hands out episodes to idle workers, at most `envs_per_worker` at a time.
-    return AsyncCollector(pool, config.envs_per_worker)
 
 
 def train_policy(

@@ -1,18 +1,65 @@
-"""Make the schedule that collects a run's batches, as its config asks."""
+"""Make the workers of a run, its collector, and the schedule of its batches, as its config asks."""
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from workflow_rl.agents.policies.numpy_policy import Policy
 from workflow_rl.collection.assignments import EnvPosition, first_positions
 from workflow_rl.collection.async_collector import AsyncCollector
+from workflow_rl.collection.local_pool import LocalPool
+from workflow_rl.collection.pool import NONE, AnyPool
 from workflow_rl.collection.rollout import Collector, Following, Rollout, finite
 from workflow_rl.collection.schedule import BegunBatch, CollectorThread, ExactLag, Schedule, Share
+from workflow_rl.collection.trace import Trace
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.training_state import TrainingState
+
+if TYPE_CHECKING:
+    from workflow_rl.environments.env_batch import EnvBatchFactory
+
+
+def make_pool(
+    config: TrainConfig, trace: Trace | None = None, make_envs: EnvBatchFactory | None = None
+) -> AnyPool:
+    """Return the workers of a run, not started yet. make_envs: makes other envs than the run's."""
+    environment = config.environment
+    # One env is enough for an asynchronous worker that plays one episode at a time.
+    one_env = (
+        config.mode == "async"
+        and not environment.plays_together
+        and config.num_steps_per_env is None
+    )
+    slow_workers = math.ceil(round(config.slow_worker_share * config.n_workers, 6))
+    common: dict[str, Any] = {
+        "make_envs": make_envs or environment.make_envs,
+        "n_workers": config.n_workers,
+        "envs_per_worker": 1 if one_env else config.envs_per_worker,
+        "timeout": config.worker_timeout,
+        "max_failures": config.max_worker_failures,
+        "step_delays": [config.slow_worker_ms / 1000] * slow_workers,
+        "trace": trace or Trace(),
+    }
+    if config.cluster == NONE:
+        return LocalPool(**common, preload=environment.preload)
+    from workflow_rl.cluster.ray_pool import RayPool
+
+    return RayPool(**common, address=config.cluster)
+
+
+def make_collector(pool: AnyPool, config: TrainConfig) -> Collector:
+    """Return the collector: all that the synchronous and the asynchronous trainer differ in."""
+    if config.mode == "sync":
+        from workflow_rl.collection.sync_collector import SyncCollector
+
+        # Steps all envs together: one batched forward pass, then a barrier, at every step.
+        return SyncCollector(pool, config.n_envs)
+    # Hands out episodes to idle workers, at most `envs_per_worker` at a time.
+    return AsyncCollector(pool, config.envs_per_worker)
 
 
 def make_schedule(

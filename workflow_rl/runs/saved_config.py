@@ -14,6 +14,9 @@ from workflow_rl.environments.named_by_file import TRUST_IT, is_plain, not_found
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.signature import made_here
 
+POPULATION_FILE = "population.json"
+"""Its presence says that a folder is one of several policies, whose configs it holds."""
+
 
 def require_same_fields(found: Collection[str], expected: Collection[str]) -> None:
     """Raise UserError if a file's fields are not those that this version writes."""

@@ -31,7 +31,7 @@ from workflow_rl.output_files import (
     write_json,
 )
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.folder import POPULATION_FILE
+from workflow_rl.runs.saved_config import POPULATION_FILE
 from workflow_rl.terminal import shortened
 
 Values = dict[str, float]

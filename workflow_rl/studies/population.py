@@ -15,10 +15,10 @@ import numpy as np
 
 from workflow_rl.environments.episode import SeedStream
 from workflow_rl.errors import UserError
-from workflow_rl.runs.folder import POPULATION_FILE
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.loop import Meetings
 from workflow_rl.runs.run_dir import NotWrittenError
+from workflow_rl.runs.saved_config import POPULATION_FILE
 from workflow_rl.runs.several_policies import (
     MEETINGS,
     SHARES,

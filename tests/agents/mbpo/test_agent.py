@@ -14,7 +14,7 @@ from tests.agents.examples import episode_of
 from tests.tiny_runs import all_of, plain
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.agents.mbpo.agent import NO_FIT, MBPOAgent
-from workflow_rl.agents.mbpo.algorithm import MBPOConfig
+from workflow_rl.agents.mbpo.config import MBPOConfig
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.agents.ppo.agent import PPOAgent

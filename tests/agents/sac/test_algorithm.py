@@ -10,7 +10,7 @@ from workflow_rl.agents.policies.further_distributions import (
     MultiCategorical,
     SquashedGaussian,
 )
-from workflow_rl.agents.sac.algorithm import SACConfig
+from workflow_rl.agents.sac.config import SACConfig
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.errors import ConfigError
 

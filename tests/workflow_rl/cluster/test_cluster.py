@@ -16,7 +16,7 @@ from workflow_rl.cluster.cluster import require_answer
 from workflow_rl.collection.pool import host_and_port
 from workflow_rl.errors import ConfigError
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.loop import make_pool
+from workflow_rl.runs.make_schedule import make_pool
 
 HAS_RAY = importlib.util.find_spec("ray") is not None
 

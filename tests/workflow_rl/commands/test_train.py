@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from tests.cli import call, refused, said_by
-from workflow_rl.agents.mbpo.algorithm import MBPOConfig
+from workflow_rl.agents.mbpo.config import MBPOConfig
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.runs.checkpoint import load_checkpoint, read_values, write_values
 from workflow_rl.runs.config import TrainConfig

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.any_envs import PuzzleEnv
 from tests.workflow_rl.runs.small_runs import ENVS, PPO, config_of
 from workflow_rl.agents.ppo.config import PPOConfig
-from workflow_rl.agents.sac.algorithm import SACConfig
+from workflow_rl.agents.sac.config import SACConfig
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs import resolve
 from workflow_rl.runs.config import TrainConfig

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from tests.tiny_runs import all_of, config_of, remembering_agent
 from workflow_rl.agents.mbpo.agent import MBPOAgent
-from workflow_rl.agents.mbpo.algorithm import MBPOConfig
+from workflow_rl.agents.mbpo.config import MBPOConfig
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.further_distributions import SquashedGaussian
 from workflow_rl.agents.replay import Transitions

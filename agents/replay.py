@@ -28,7 +28,6 @@ class Transitions(NamedTuple):
     terminated: NDArray[np.bool_] | NDArray[np.float32]
 
     def at(self, rows: Any) -> Self:
-        """Return the steps of these rows, an array or a slice."""
         obs, action, reward, next_obs, terminated = (column[rows] for column in self)
         return type(self)(obs, action, reward, next_obs, terminated)
 

@@ -123,11 +123,9 @@ class Settings(BaseModel):
             raise config_error(error, type(self).model_fields) from None
 
     def changed(self, **values: Any) -> Self:
-        """Return a checked copy with other values."""
         return type(self)(**{**dict(self), **values})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, as files keep them."""
         return self.model_dump(mode="json")
 
 

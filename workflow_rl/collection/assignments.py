@@ -47,7 +47,6 @@ class EnvPosition(NamedTuple):
         return self._replace(episode=episode, actions=None, begun_with=None)
 
     def after(self, trajectory: Trajectory) -> EnvPosition:
-        """Return the position once the env has played this trajectory."""
         assert trajectory.episode == self.episode
         if trajectory.ended:
             return self.next

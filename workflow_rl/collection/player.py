@@ -209,7 +209,6 @@ class _Columns(NamedTuple):
     costs: NDArray[np.float64]
 
     def of(self, steps: slice, env: int) -> _Columns:
-        """Return a copy of these steps of one env."""
         return _Columns._make(column[steps, env].copy() for column in self)
 
 

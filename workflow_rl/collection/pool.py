@@ -264,7 +264,6 @@ class Pool(ABC, Generic[Connection]):
         return [index for index in indices if index in heard or self._workers[index].overdue]
 
     def allow(self, seconds: float) -> None:
-        """Let workers be silent for so many seconds from now on."""
         self.timeout = seconds
         for worker in self._workers:
             worker.timeout = seconds
@@ -304,7 +303,6 @@ class Pool(ABC, Generic[Connection]):
                 error = start_error
 
     def _wait_for_new(self, index: int) -> None:
-        """Wait until a new worker has started. Raises WorkerError."""
         self.receive(index)
 
     def _count(self, error: WorkerError) -> None:

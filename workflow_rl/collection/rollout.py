@@ -128,7 +128,6 @@ class Gathering:
         self._busy_seconds += busy_seconds
 
     def rollout(self, skipped: Iterable[int], positions: Iterable[EnvPosition] = ()) -> Rollout:
-        """Return the rollout, whose fields are of these names."""
         return Rollout(
             trajectories=in_order(self.trajectories),
             collect_seconds=time.perf_counter() - self._start,
@@ -190,12 +189,10 @@ def outweighing(trajectories: Iterable[Trajectory]) -> str | None:
 
 
 def in_order(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
-    """Return trajectories in the order of their episodes and steps."""
     return sorted(trajectories, key=lambda t: (t.episode, t.steps_before))
 
 
 def joined_rollouts(rollouts: Sequence[Rollout]) -> Rollout:
-    """Join rollouts of the same workers, oldest first, into one."""
     return rollouts[-1]._replace(
         trajectories=in_order(t for rollout in rollouts for t in rollout.trajectories),
         collect_seconds=sum(rollout.collect_seconds for rollout in rollouts),

@@ -145,7 +145,6 @@ class PooledEnvs:
         self._pool.close()
 
     def _local(self, envs: Sequence[int]) -> list[int]:
-        """Return the envs' numbers in their own worker."""
         return [env // self._pool.n_workers for env in envs]
 
     def _ask_all(

@@ -73,7 +73,6 @@ class Scored(NamedTuple):
 
 
 def _named(look: Look) -> Named:
-    """Return the options of the environment that the agent was trained on."""
     env_id = env_of_agents(look)
     guest = guests.get(env_id)
     scoring = None if guest is None else guest.scoring()

@@ -83,7 +83,6 @@ class Named(NamedTuple):
 
 
 def named_here() -> Named:
-    """Return what the present command line names."""
     named: Named = click.get_current_context().meta[_NAMED]
     return named
 

@@ -170,7 +170,6 @@ class Agent:
         return (np.asarray(actions[0]) if several is None else np.stack(actions)), state
 
     def _row(self, observation: Any, action_mask: Any) -> NDArray[Any]:
-        """Return what the policy sees of an observation, [D]."""
         obs = self._flatten(observation)
         if not np.isfinite(obs).all():
             raise ObservationError(f"the observation holds {obs[~np.isfinite(obs)][0]}")

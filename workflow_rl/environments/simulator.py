@@ -141,7 +141,6 @@ class Interpreter:
             )
 
     def make(self, *made: Any) -> tuple[int, Any]:
-        """Make an env there. Return its number, and what it is."""
         self._n_made += 1
         self.ask("make", self._n_made, *made)
         try:

@@ -404,7 +404,6 @@ def make_rows(variants: Sequence[Variant], rates: Sequence[Sequence[Rate]]) -> l
 
 
 def benchmark_table(rows: Sequence[Mapping[str, Any]]) -> PrettyTable:
-    """Return a line for each variant, simulator by simulator."""
     headings = ["simulator", "mode", "envs", "workers", "episodes/s", "steps/s", "utilisation"]
     cells, groups = [], []
     for row in rows:
@@ -497,6 +496,5 @@ def median_ratio(values: Sequence[float], others: Sequence[float]) -> float:
 
 
 def machine_name() -> str:
-    """Return the processor, its usable cores and Python's version in words."""
     about = environment()
     return f"{about['cores']} cores of {about['processor']}, Python {about['python']}"

@@ -41,7 +41,6 @@ def chart(figure: go.Figure, caption: str, label: str) -> str:
 
 
 def keys(names: Sequence[str], colours: Sequence[str] = COLOURS) -> str:
-    """Return a legend: the colour of each name."""
     items = "".join(
         f'<li><span class="swatch" style="background:{colour}"></span>{escaped(name)}</li>'
         for name, colour in zip(names, itertools.cycle(colours))

@@ -51,7 +51,6 @@ class Section(NamedTuple):
 
 
 def overview(runs: Sequence[Run]) -> Section:
-    """Return what each run was and how it ended."""
     rows = [
         [
             escaped(run.name),

@@ -191,7 +191,6 @@ def own_policy(checkpoint: Checkpoint, path: Path) -> Parameters:
 
 
 def _plain_batch(batch: BegunBatch) -> dict[str, Any]:
-    """Return a batch that is being collected as tensors and plain values."""
     settings, arrays = batch.policy.parameters.packed()
     return {
         "settings": settings,

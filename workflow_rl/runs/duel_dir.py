@@ -65,7 +65,6 @@ class DuelRecord:
 
     @property
     def responses(self) -> dict[str, int]:
-        """How many policies each side trains in a generation."""
         asked = responses_of(self.duel.get("responses", ""))
         return {side: asked.get(side, 1) for side in self.agents}
 

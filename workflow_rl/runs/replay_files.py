@@ -118,7 +118,6 @@ def _chunks(first: int, end: int, row_bytes: int) -> Iterator[tuple[int, int]]:
 
 
 def remove_others(folder: Path, parts: Sequence[Part]) -> None:
-    """Remove the files of steps that are none of these."""
     names = {part.name for part in parts}
     for file in folder.glob("*.npy"):
         if _FILE.fullmatch(file.name) and file.name not in names:

@@ -305,7 +305,6 @@ def require_possible(config: TrainConfig, plug_in: Algorithm | None) -> None:
 
 
 def _clash(config: TrainConfig, name: str, other: str, why: str) -> ConfigError:
-    """Return the error that one field does not go with another."""
     values = getattr(config, name), getattr(config, other)
     return ConfigError(name, f"{values[0]} does not go with ", other, f", {values[1]}: {why}")
 

@@ -230,7 +230,6 @@ class RunDir:
         self._csv = csv.DictWriter(self._metrics_file, names, restval=math.nan)
 
     def log(self, row: Mapping[str, float]) -> None:
-        """Add one update's metrics, one value for each column."""
         with self.writing("metrics.csv"):
             self._csv.writerow(row)
             self._metrics_file.flush()
@@ -239,12 +238,10 @@ class RunDir:
             self._events.add_scalars(scalars, int(row["update"]))
 
     def log_of_hook(self, name: str, value: float, update: int) -> None:
-        """Add a number of the user's own to the events."""
         with self.writing("TensorBoard's events"):
             self._events.add_scalars({name: float(value)}, update, "own")
 
     def write_config(self, config: TrainConfig) -> None:
-        """What the run goes on with."""
         with self.writing("config.json"):
             self._put_config(config)
 

@@ -122,7 +122,6 @@ class TrainingState:
         return mean_of(*by_kind(returns, variants, drawn), chosen_of) if returns else None
 
     def _last(self, episodes: int) -> tuple[list[float], list[str]]:
-        """Return the returns and the variants of so many of the last episodes."""
         return list(self.recent_returns)[-episodes:], list(self.recent_variants)[-episodes:]
 
     def recent_means(self) -> dict[str, float]:

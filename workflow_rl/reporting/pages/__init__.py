@@ -120,7 +120,6 @@ def listing(lines: Iterable[str], label: str) -> str:
 
 
 def folded(summary: str, content: str) -> str:
-    """Return content that a click on the summary shows."""
     return f"<details><summary>{escaped(summary)}</summary>{content}</details>\n"
 
 

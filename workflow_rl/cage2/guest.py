@@ -100,6 +100,11 @@ class Cage2Arguments(Settings):
         "CybORG's format, or a family file, of which each episode draws a network. The run keeps "
         "the content. See docs/how-to/own-scenario.md.",
     )
+    measures: bool = Field(
+        Cage2.measures,
+        description="Give the costs of each step from the true state: how many hosts Red holds, "
+        "Impacts, Blue's recoveries and other actions. See docs/reference/measures.md.",
+    )
 
     @model_validator(mode="after")
     def _go_together(self) -> Self:
@@ -267,6 +272,11 @@ class Cage2Guest(CageGuest):
         from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, make_scripted_agent
 
         return make_scripted_agent(str(agent)) if str(agent) in SCRIPTED_AGENTS else None
+
+    def measures(self, args: Mapping[str, Any]) -> Sequence[Any]:
+        from workflow_rl.cage2.scoring.measures import MEASURES
+
+        return MEASURES
 
     def scoring(self) -> Scoring:
         from workflow_rl.cage2.scoring.scoring import Cage2Scoring

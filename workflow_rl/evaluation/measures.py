@@ -234,20 +234,36 @@ def measure_lines(measures: Sequence[Measure], readings: Mapping[str, Readings])
     return str(text_table(["", "mean", "95%", "worst 5%", "median", "unit"], rows)).splitlines()
 
 
-Plain: TypeAlias = "dict[str, dict[str, list[Any]]]"
+Plain: TypeAlias = "dict[str, dict[str, str]]"
 """What the measures read of each episode, by task and by the measure's name, as JSON holds it."""
 
 
 def plain_readings(by_task: Mapping[str, Mapping[str, Sequence[Part] | Sequence[Times]]]) -> Plain:
-    """Return readings for evaluation.json: [value, of] or [[times that ended], [cut off]]."""
+    """Return readings for evaluation.json: a word for each episode, because lists take ten times as
+    much room in a file.
+
+    The word 3/8 is the value 3 of 8; where nothing is written behind the value, it is of as much as
+    in the word before, at first of 1. The word 2,5|7 is the times 2 and 5, and 7 cut off.
+    """
     return {
-        task: {name: [list(map(_plain, one)) for one in read] for name, read in measured.items()}
+        task: {name: _words(read) for name, read in measured.items()}
         for task, measured in by_task.items()
     }
 
 
-def _plain(value: float | tuple[int, ...]) -> Any:
-    return list(value) if isinstance(value, tuple) else float(value)
+def _words(read: Sequence[Part] | Sequence[Times]) -> str:
+    words, of = [], 1.0
+    for one in read:
+        if isinstance(one, Times):
+            words.append("|".join(",".join(map(str, times)) for times in one))
+        else:
+            words.append(_number(one.value) + ("" if one.of == of else f"/{_number(one.of)}"))
+            of = one.of
+    return " ".join(words)
+
+
+def _number(value: float) -> str:
+    return repr(float(value)).removesuffix(".0")
 
 
 def readings_in(scores: Mapping[str, Any]) -> dict[str, Readings]:
@@ -256,20 +272,32 @@ def readings_in(scores: Mapping[str, Any]) -> dict[str, Readings]:
     what `plain_readings` does not give."""
     tasks = [*scores.get(MEASURES, {}).values()]
     return {
-        name: [list(map(_reading, measured[name])) for measured in tasks]
+        name: [_readings_in_words(measured[name]) for measured in tasks]
         for name in (tasks or [{}])[0]
     }
 
 
-def _reading(plain: Any) -> Any:
-    first, second = plain
-    if isinstance(first, list):
-        require_numbers(*first, *second)
-        if any(not 0 <= time <= MOST_STEPS for time in (*first, *second)):
-            raise ValueError(f"a time is not from 0 to {MOST_STEPS} steps")
-        return Times(tuple(map(int, first)), tuple(map(int, second)))
-    require_numbers(first, second)
-    return Part(float(first), float(second))
+def _readings_in_words(text: Any) -> list[Any]:
+    if not isinstance(text, str):
+        raise TypeError(f"readings are a text, not {type(text).__name__}")
+    read: list[Any] = []
+    of = 1.0
+    for word in text.split():
+        if "|" in word:
+            read.append(Times(*map(_steps, word.split("|"))))
+        else:
+            value, _, whole = word.partition("/")
+            of = float(whole) if whole else of
+            read.append(Part(float(value), of))
+            require_numbers(*read[-1])
+    return read
+
+
+def _steps(text: str) -> tuple[int, ...]:
+    times = tuple(int(time) for time in text.split(",") if time)
+    if any(not 0 <= time <= MOST_STEPS for time in times):
+        raise ValueError(f"a time is not from 0 to {MOST_STEPS} steps")
+    return times
 
 
 def course_of(values: Sequence[FloatArray]) -> dict[str, list[float]]:

@@ -131,11 +131,13 @@ def test_intervals_of_shares_and_of_cut_times_cover():
 
 
 def test_a_file_keeps_what_was_read():
-    read = {"hits": [Part(1.0), Part(2.0, 3.0)], "time": [Times((1,), (2, 3)), Times()]}
+    shares = [Part(1.0), Part(2.0, 3.0), Part(0.1, 3.0), Part(1e30)]
+    read = {"hits": shares, "time": [Times((1,), (2, 3)), Times()]}
     scores = json.loads(json.dumps({"measures": plain_readings({"task": read, "other": read})}))
     assert readings_in(scores) == {name: [values, values] for name, values in read.items()}
     assert readings_in({}) == {}
-    for wrong in ({"hits": [[1.0]]}, {"hits": ["ab"]}, {"hits": 1}):
+    for text in ([["1"]], ["1"], 1, "ab", "1/a", "1|2|3", "a|", "|-1", "|20001"):
+        wrong = {"hits": text}
         with pytest.raises((AttributeError, LookupError, TypeError, ValueError)):
             readings_in({"measures": {"task": wrong, "other": {}}})
 

@@ -23,6 +23,7 @@ from workflow_rl.cage2.compiled.episode import reset_env, step_env, tell
 from workflow_rl.cage2.compiled.fetching import fetch_ahead
 from workflow_rl.cage2.compiled.generator import seed
 from workflow_rl.cage2.compiled.jit import announce_compiling, entry_point, tables_at
+from workflow_rl.cage2.compiled.measures import count_costs, note_held
 from workflow_rl.cage2.compiled.state import NO_ERROR, SIZES, error_of, state_for
 from workflow_rl.cage2.compiled.tables import UNKNOWN, Tables
 from workflow_rl.cage2.scenario.simulator_protocol import SEED_LIMIT
@@ -209,6 +210,23 @@ class BatchedSimulator(NetworkBatch):
         if failed >= 0:
             raise self._error_of(failed)
 
+    def held(self, envs: Numbers) -> Numbers:
+        """Return the masks `[M]` of the hosts with a session of Red's, for `costs`."""
+        held = np.empty(len(envs), np.int64)
+        note_held(self.states, envs, held)
+        return held
+
+    def costs(
+        self, envs: Numbers, actions: Numbers, held_before: Numbers, n_costs: int
+    ) -> NDArray[np.float64]:
+        """Return the costs `[M, n_costs]` of the last step of M envs: see `costs.write_costs`.
+
+        actions: Blue's, `[M]`. held_before: what `held` returned before the step.
+        """
+        costs = np.empty((len(envs), n_costs))
+        count_costs(*self._known, envs, actions, held_before, costs)
+        return costs
+
     def _error_of(self, failed: int) -> SimulationError:
         return SimulationError(error_of(self.states[failed]), failed)
 
@@ -228,12 +246,15 @@ class CompiledEnvs(NetworkEnvs):
     """The networks of a batch, as Blue's policy plays them. They show the bits of the hosts.
 
     An episode is that of a `Cage2Env`. Its variant names the red agent. Its seed chooses one of the
-    scenarios. playing: the number of the scenario that each env plays, `[n_envs]`.
+    scenarios. playing: the number of the scenario that each env plays, `[n_envs]`. n_costs: how
+    many costs are counted in each step: see `costs.write_costs`.
     """
 
-    def __init__(self, batch: BatchedSimulator, n_steps: int) -> None:
+    def __init__(self, batch: BatchedSimulator, n_steps: int, n_costs: int = 0) -> None:
         super().__init__(len(batch.states), n_steps)
         self.batch = batch
+        self._n_costs = n_costs
+        self._counted: NDArray[np.float64] | None = None
         self.playing = np.zeros(self.n_envs, np.int64)
 
     def _begin(
@@ -249,5 +270,14 @@ class CompiledEnvs(NetworkEnvs):
     ) -> tuple[Obs, NDArray[Any]]:
         all_actions = np.zeros(self.n_envs, np.int64)
         all_actions[envs] = actions
-        obs, rewards = self.batch.step(all_actions, mask)
+        if not self._n_costs:
+            obs, rewards = self.batch.step(all_actions, mask)
+        else:
+            held_before = self.batch.held(envs)
+            obs, rewards = self.batch.step(all_actions, mask)
+            counted = envs, all_actions[envs], held_before, self._n_costs
+            self._counted = self.batch.costs(*counted)
         return obs[envs], rewards[envs]
+
+    def _costs(self, envs: Numbers) -> NDArray[np.float64] | None:
+        return self._counted

@@ -27,7 +27,10 @@ __all__ = [
 int64: Any = np.int64
 """A signed integer of 64 bits. numba's `int(x)` keeps the type of x, even if x is unsigned."""
 _HERE = Path(__file__).parent
-_TABLES = [_HERE.parent / f"{name}.py" for name in ("scenario/actions", "b_line_plan", "scenario2")]
+_TABLES = [
+    _HERE.parent / f"{name}.py"
+    for name in ("scenario/actions", "b_line_plan", "costs", "scenario2")
+]
 entry_point = entry_points(_HERE, *_TABLES)
 
 

@@ -58,6 +58,11 @@ class CompiledSimulator(OneNetwork[BatchedSimulator]):
         return blue_success, red_action, red_target, red_success, caught
 
     @property
+    def held(self) -> tuple[int, int]:
+        hosts = np.flatnonzero(self.state["n_red_sessions"]).tolist()
+        return sum(1 << host for host in hosts), int(self.state["is_owned"])
+
+    @property
     def texts(self) -> tuple[str, str]:
         tables = self.batch.tables
         return tables.scenario.action_names[self._action[0]], red_action_of(self.state, tables)

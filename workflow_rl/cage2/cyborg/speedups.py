@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage2.cyborg.private_cyborg import PrivateCyborg
-from workflow_rl.cage2.cyborg.stock import red_action_index, red_target_index
+from workflow_rl.cage2.cyborg.stock import hosts_held, red_action_index, red_target_index
 from workflow_rl.cage2.cyborg.template import Template, clone
 from workflow_rl.cage2.scenario.actions import BLUE
 from workflow_rl.cage2.scenario.scenario import Scenario
@@ -147,6 +147,10 @@ class SpedUpSimulator:
             caught,
         )
         return obs, reward
+
+    @property
+    def held(self) -> tuple[int, int]:
+        return hosts_held(self._state, self._hosts)
 
     @property
     def texts(self) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage.attackers import AttackerError
+from workflow_rl.cage2.compiled.tables import PRIVILEGED_USERS
 from workflow_rl.cage2.cyborg.imports import no_stable_baselines3
 from workflow_rl.cage2.scenario.actions import RED_ACTIONS
 from workflow_rl.cage2.scenario.scenario import Scenario
@@ -42,6 +43,17 @@ def red_target_index(action: Any, state: Any, indices: Mapping[str, int]) -> int
     if "subnet" in facts:
         return indices[state.subnets[facts["subnet"]].name]
     return -1
+
+
+def hosts_held(state: Any, hosts: Sequence[str]) -> tuple[int, int]:
+    """Return `Simulator.held`, read from CybORG's state."""
+    held = owned = 0
+    for ident, session in state.sessions["Red"].items():
+        if ident != 0:  # Red's first session is its foothold, which nothing ends.
+            bit = 1 << hosts.index(session.host)
+            held |= bit
+            owned |= bit * (session.username in PRIVILEGED_USERS)
+    return held, owned
 
 
 class ChallengeSimulator:
@@ -124,6 +136,10 @@ class ChallengeSimulator:
             SUCCESSES.index(str(controller.observation["Red"].data["success"])),
             np.array(caught),
         )
+
+    @property
+    def held(self) -> tuple[int, int]:
+        return hosts_held(self._controller.state, self._hosts)
 
     @property
     def texts(self) -> tuple[str, str]:

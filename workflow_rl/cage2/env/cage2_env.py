@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, SupportsIndex
 
 import gymnasium
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage.attackers import Attacker, AttackerError
 from workflow_rl.cage2.agent.network_facts import BlueDecoys, untold_facts
+from workflow_rl.cage2.compiled import tables
+from workflow_rl.cage2.compiled.description import tables_of
+from workflow_rl.cage2.costs import evaluated_costs, write_costs
 from workflow_rl.cage2.cyborg.simulators import make_simulator
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.red.roster import REDS, checked_reds
@@ -91,6 +94,8 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         obs_dtype: "float32", or "uint8" for a quarter of the memory.
         render_mode: has to be None, because there are no pictures.
         scenario: "scenario2", the path of a scenario file, or a `Scenario`.
+        measures: after a step, `info["costs"]` holds the costs of the step by name, floats from the
+            true state: see `costs.evaluated_costs`.
 
     Raises:
         ValueError: an argument is out of range, the scenario is wrong, or a red agent cannot play
@@ -109,6 +114,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         obs_dtype: str = "float32",
         render_mode: str | None = None,
         scenario: Any = SCENARIO2,
+        measures: bool = False,
     ) -> None:
         checks.check_render_mode(render_mode)
         self.max_steps = checks.checked_steps(max_steps)
@@ -119,6 +125,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self.action_space = gymnasium.spaces.Discrete(self._n_actions)
         self.red_agent = red_agent
         self.simulator = simulator
+        self.measures = measures
         self._dtype = self.observation_space.dtype
         # By the name of a red agent of the user's own. None is the simulator of CAGE-2's own three.
         self._simulators: dict[str | None, Simulator] = {}
@@ -193,12 +200,34 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             index = checks.checked_index(action, self._n_actions)
         if self._steps_left == 0:
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
+        held_before = self._simulator.held[0] if self.measures else 0
         self._bits, reward = self._simulator.step(index)
         self._steps_left -= 1
         self._last_action = index
         self._new_actions.append(index)
-        info = self._info(self._simulator.facts)
+        facts = self._simulator.facts
+        info = self._info(facts)
+        if self.measures:
+            info["costs"] = self._costs(held_before, facts)
         return self._bits.astype(self._dtype), reward, False, self._steps_left == 0, info
+
+    def _costs(self, held_before: int, facts: Facts) -> dict[str, float]:
+        """Return the costs of the last step. held_before: `Simulator.held` before the step."""
+        blue_success, red_action, _, red_success, _ = facts
+        names = evaluated_costs([self.scenario])
+        costs = np.empty(len(names))
+        of = tables_of(self.scenario).of
+        write_costs(
+            costs,
+            self._n_hosts,
+            int(of["red_host"]),
+            (int(of["action_kind"][self._last_action]), int(of["action_host"][self._last_action])),
+            blue_success == tables.TRUE,
+            (red_action, red_success) == (tables.IMPACT, tables.TRUE),
+            held_before,
+            self._simulator.held,
+        )
+        return dict(zip(names, costs.tolist(), strict=True))
 
     def _info(self, facts: Facts) -> dict[str, Any]:
         blue_success, red_action, red_target, red_success, suspicious_hosts = facts
@@ -350,6 +379,20 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             autoreset_mode,
             obs_dtype=str(self._dtype),
             scenario=self.scenario,
+            measures=self.measures,
         )
         envs.go_on_from(self.save_state(), seeds)
         return envs
+
+
+class CostsInOrder(gymnasium.Wrapper[NDArray[Any], np.int64, NDArray[Any], np.int64]):
+    """A Cage2Env with measures whose `info["costs"]` is the list of the costs of these names."""
+
+    def __init__(self, env: Cage2Env, names: Sequence[str]) -> None:
+        super().__init__(env)
+        self._names = tuple(names)
+
+    def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
+        obs, reward, terminated, truncated, info = super().step(action)
+        info["costs"] = [info["costs"][name] for name in self._names]
+        return obs, reward, terminated, truncated, info

@@ -40,6 +40,7 @@ class Cage2(AgainstReds):
     actions: str = "all"
     opening: tuple[str, ...] = ()
     scenario: str = SCENARIO2
+    measures: bool = False
 
     env_id: ClassVar[str] = ENV_ID
     roster: ClassVar[Roster] = REDS
@@ -190,7 +191,21 @@ class Cage2(AgainstReds):
             n_shown = view.n_shown
             entities = view.entities(choices.names)
         actions = Categorical(choices.n)
-        return Spaces(n_shown, actions, bits=True, masked=choices.has_masks, entities=entities)
+        return Spaces(
+            n_shown,
+            actions,
+            bits=True,
+            masked=choices.has_masks,
+            entities=entities,
+            costs=self.costs,
+        )
+
+    @property
+    def costs(self) -> tuple[str, ...]:
+        """The names of the costs that a step has in a training: none without measures."""
+        from workflow_rl.cage2.costs import COSTS
+
+        return COSTS if self.measures else ()
 
     def check(self) -> str | None:
         """Raise ConfigError if the simulator is not installed, or has the wrong version.
@@ -299,15 +314,16 @@ class Cage2(AgainstReds):
         from workflow_rl.cage2.env.viewed_envs import family_envs, viewed_envs
 
         if self.family is not None:
-            return family_envs(self.facts, self.view, self.max_steps, n_envs)
-        envs = self.envs_on_bits(n_envs)
+            return family_envs(self.facts, self.view, self.max_steps, self.costs, n_envs)
+        envs = self.envs_on_bits(n_envs, self.costs)
         if self.view == Cage2().view:
             return envs
         return viewed_envs(envs, *self.view, self.facts)
 
-    def envs_on_bits(self, n_envs: int) -> CompiledEnvs | SerialEnvs:
+    def envs_on_bits(self, n_envs: int, costs: tuple[str, ...] = ()) -> CompiledEnvs | SerialEnvs:
         """Return `n_envs` envs of one network, which show its bits and take all its actions.
 
+        costs: the names of a step's costs: none, COSTS or `evaluated_costs` of `cage2.costs`.
         Raise ConfigError for red agents that only a file names.
         """
         # Each branch imports its own simulator, so that a worker imports only one.
@@ -319,13 +335,18 @@ class Cage2(AgainstReds):
             tables = tables_of(self.network)
             attackers = self.batches()
             if not attackers:
-                return CompiledEnvs(BatchedSimulator(n_envs, steps, tables=tables), steps)
+                batch = BatchedSimulator(n_envs, steps, tables=tables)
+                return CompiledEnvs(batch, steps, len(costs))
             from workflow_rl.cage2.compiled.red_simulator import RedSimulator
 
-            return CompiledEnvs(RedSimulator(n_envs, steps, attackers, tables=tables), steps)
-        from workflow_rl.cage2.env.cage2_env import Cage2Env
+            batch = RedSimulator(n_envs, steps, attackers, tables=tables)
+            return CompiledEnvs(batch, steps, len(costs))
+        from workflow_rl.cage2.env.cage2_env import Cage2Env, CostsInOrder
         from workflow_rl.environments.env_batch import SerialEnvs
 
         args = self.opponents, self.max_steps, self.simulator
-        make_env = functools.partial(Cage2Env, *args, obs_dtype="uint8", scenario=self.network)
-        return SerialEnvs(make_env, n_envs, variant_option="red_agent")
+        options: dict[str, Any] = {"scenario": self.network, "measures": bool(costs)}
+        make_env = functools.partial(Cage2Env, *args, obs_dtype="uint8", **options)
+        if not costs:
+            return SerialEnvs(make_env, n_envs, variant_option="red_agent")
+        return SerialEnvs(lambda: CostsInOrder(make_env(), costs), n_envs, "red_agent", True)

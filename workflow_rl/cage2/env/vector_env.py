@@ -18,6 +18,7 @@ from workflow_rl.cage2.compiled.batched_simulator import FACTS
 from workflow_rl.cage2.compiled.cyborg_words import red_action_of
 from workflow_rl.cage2.compiled.description import tables_of
 from workflow_rl.cage2.compiled.red_simulator import batch_with
+from workflow_rl.cage2.costs import evaluated_costs
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.red.roster import REDS, checked_reds
 from workflow_rl.cage2.red.user_reds import batches_of
@@ -59,6 +60,8 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         max_episode_steps: Gymnasium's name for `max_steps`. If both are given, the smaller counts.
         scenario: "scenario2", the path of a scenario file, or a `Scenario`. The sizes above are
             those of Scenario 2.
+        measures: after a step, `infos["costs"]` holds the costs of the step by name, arrays `[N]`,
+            as the `info` of each `Cage2Env` does. It needs `describe_steps`.
 
     Raises:
         ValueError: an argument is out of range.
@@ -82,6 +85,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         render_mode: str | None = None,
         max_episode_steps: int | None = None,
         scenario: Any = SCENARIO2,
+        measures: bool = False,
     ) -> None:
         if simulator != "compiled":
             raise ValueError(
@@ -125,6 +129,11 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         self._decoys = BlueDecoys(untold_facts(self.scenario))
         self._decoys.begin(self._envs)
         self._blue_actions = np.full(num_envs, -1, np.int64)
+        self.measures = measures
+        self._cost_names = evaluated_costs([self.scenario]) if measures else ()
+        # Of the last step. An env that has just begun an episode has none.
+        self._costs = np.zeros((num_envs, len(self._cost_names)))
+        self._has_costs = np.zeros(num_envs, np.bool_)
         # For each env, the generator of its later seeds, and the seed of this generator.
         self._generators: list[np.random.Generator | None] = [None] * num_envs
         self._generator_seeds: list[int | None] = [None] * num_envs
@@ -183,8 +192,15 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         all_play = bool(playing.all())
         if not all_play and (mode != AutoresetMode.NEXT_STEP or not self._started.all()):
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
-        self._simulator.play(actions, playing)
         envs = self._envs if all_play else np.flatnonzero(playing)
+        if not self.measures:
+            self._simulator.play(actions, playing)
+        else:
+            held_before = self._simulator.held(envs)
+            self._simulator.play(actions, playing)
+            counted = envs, actions[envs], held_before, len(self._cost_names)
+            self._costs[envs] = self._simulator.costs(*counted)
+            self._has_costs[envs] = True
         self._decoys.after(envs, actions[envs])
         self._blue_actions[envs] = actions[envs]
         self._steps_left -= playing
@@ -299,6 +315,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         self._started |= chosen
         self._decoys.begin(np.flatnonzero(chosen))
         self._blue_actions[chosen] = -1
+        self._has_costs[chosen] = False
 
     def _describe(self, chosen: NDArray[np.bool_] | None) -> dict[str, Any]:
         """Return the infos of `Cage2Env` as Gymnasium's vector envs do: arrays, with zeros for envs
@@ -316,7 +333,14 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
             masks[:] = chosen
             for value in values.values():
                 value[~chosen] = 0
-        return values | {f"_{name}": mask for name, mask in zip(values, masks, strict=True)}
+        infos = values | {f"_{name}": mask for name, mask in zip(values, masks, strict=True)}
+        has_costs = self._has_costs if chosen is None else self._has_costs & chosen
+        if has_costs.any():
+            costs = np.where(has_costs[:, None], self._costs, 0)
+            infos["costs"] = dict(zip(self._cost_names, costs.T.copy(), strict=True))
+            infos["costs"] |= {f"_{name}": has_costs.copy() for name in self._cost_names}
+            infos["_costs"] = has_costs.copy()
+        return infos
 
 
 def _one_for_each(red_agent: Any, num_envs: int) -> list[Any]:

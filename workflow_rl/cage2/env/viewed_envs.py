@@ -14,6 +14,7 @@ from workflow_rl.agents.policies.numpy_policy import Actor
 from workflow_rl.cage2.agent.network_facts import Indices, NetworkFacts
 from workflow_rl.cage2.agent.records import records
 from workflow_rl.cage2.agent.views import ActionSet, Bits, Sees, View, plain
+from workflow_rl.cage2.costs import evaluated_costs
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.environments.env_batch import (
     EnvBatch,
@@ -94,7 +95,7 @@ class ViewedEnvs:
         choices: the agent's action set. If it is None, the agent chooses from the network's
             actions, and there is neither an opening nor a teacher.
         opening: indices of actions that begin every episode. The agent chooses after them, and its
-            first reward includes their rewards.
+            first reward includes their rewards, and its first costs their costs.
         teacher: an actor on records of compiled envs, see `agent.blue`.
         names_episodes: raise EpisodeError, which names the episode, for any exception in a step of
             a single env.
@@ -116,6 +117,8 @@ class ViewedEnvs:
         self._choices = choices
         self._opening = opening
         self._opening_rewards = np.zeros(envs.n_envs)
+        # By env, until its first step after the opening.
+        self._opening_costs: dict[int, NDArray[np.float64]] = {}
         self._teacher = teacher
         # By env: the index of the action that the teacher would choose next.
         self._advice = np.zeros(envs.n_envs, np.int64)
@@ -136,10 +139,15 @@ class ViewedEnvs:
                 self._teacher.reset(spec.action_seed, env)
             self._ask(envs)
         self._opening_rewards[envs] = 0
+        costs: NDArray[np.float64] | None = None
         for action in self._opening:
             answers = self._step(envs, np.full(len(envs), action))
             self._opening_rewards[envs] += answers.reward
+            if answers.costs is not None:
+                costs = answers.costs if costs is None else costs + answers.costs
             seen = answers.obs
+        if costs is not None:
+            self._opening_costs.update(zip(envs, costs, strict=True))
         return self._rows(self._choices, envs, seen)
 
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
@@ -149,6 +157,9 @@ class ViewedEnvs:
         answers = self._step(envs, self._choices.chosen(envs, actions))
         reward = answers.reward + self._opening_rewards[envs]
         self._opening_rewards[envs] = 0
+        if answers.costs is not None and self._opening_costs:
+            for row, env in enumerate(envs):
+                answers.costs[row] += self._opening_costs.pop(env, 0.0)
         rows = self._rows(self._choices, envs, answers.obs)
         return answers._replace(obs=rows, reward=reward)
 
@@ -219,24 +230,31 @@ def viewed_envs(
 
 
 def record_envs(environment: Cage2, n_envs: int) -> ViewedEnvs:
-    """Return the envs of `environment`, in compiled code or in CybORG, which show records."""
-    envs = environment.envs_on_bits(n_envs)
+    """Return the envs of `environment`, in compiled code or in CybORG, which show records. If the
+    environment has measures, their costs are those of an evaluation."""
+    costs = evaluated_costs([environment.network]) if environment.measures else ()
+    envs = environment.envs_on_bits(n_envs, costs)
     return ViewedEnvs(envs, RecordView(envs, environment.network), names_episodes=True)
 
 
 def taught_envs(environment: Cage2, teacher: Actor, n_envs: int) -> ViewedEnvs:
     """Return the compiled envs of `environment` with a teacher: see `Guest.teaching`."""
-    envs = environment.envs_on_bits(n_envs)
+    envs = environment.envs_on_bits(n_envs, environment.costs)
     return viewed_envs(envs, *environment.view, environment.facts, teacher)
 
 
 def family_envs(
-    facts: NetworkFacts, view: tuple[str, str, Sequence[str]], max_steps: int, n_envs: int
+    facts: NetworkFacts,
+    view: tuple[str, str, Sequence[str]],
+    max_steps: int,
+    costs: Sequence[str],
+    n_envs: int,
 ) -> ViewedEnvs:
-    """Return envs that play the networks of facts. view: see `Cage2.view`. Raises ScenarioError."""
+    """Return envs that play the networks of facts. view: see `Cage2.view`. costs: the names of a
+    step's costs. Raises ScenarioError."""
     from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, CompiledEnvs
     from workflow_rl.cage2.compiled.description import family_of
 
     batch = BatchedSimulator(n_envs, max_steps, tables=family_of(facts.scenarios))
-    envs = CompiledEnvs(batch, max_steps)
+    envs = CompiledEnvs(batch, max_steps, len(costs))
     return viewed_envs(envs, *view, facts)

@@ -41,6 +41,11 @@ class Simulator(Protocol):
         """Facts about the last step."""
 
     @property
+    def held(self) -> tuple[int, int]:
+        """The masks of the hosts on which Red has a session beyond the given foothold, and of those
+        on which such a session is root's or SYSTEM's."""
+
+    @property
     def texts(self) -> tuple[str, str]:
         """Blue's and Red's last action, as CybORG prints them."""
 

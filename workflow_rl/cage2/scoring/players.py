@@ -19,6 +19,7 @@ from workflow_rl.agents.policies.distributions import Choice
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
 from workflow_rl.cage2.agent.blue import Blue, Decision, likeliest
 from workflow_rl.cage2.agent.scripted import SCRIPTED_AGENTS, scripted_blue
+from workflow_rl.cage2.costs import evaluated_costs
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import Scenario
@@ -239,7 +240,9 @@ class FamilyBlue(Blue):
         from workflow_rl.cage2.env.viewed_envs import family_envs
 
         assert self._known is not None
-        make = functools.partial(family_envs, self._known, self._view, environment.max_steps)
+        costs = evaluated_costs(self._known.scenarios) if environment.measures else ()
+        played = self._known, self._view, environment.max_steps, costs
+        make = functools.partial(family_envs, *played)
         # Compile what plays the networks, so that the workers find it on disk.
         envs = make(1)
         envs.reset([0], [EpisodeSpec(0, "SleepAgent", 0, 0)])

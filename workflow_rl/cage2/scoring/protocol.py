@@ -57,7 +57,9 @@ def evaluate_blue(
     members: dict[str, None] = {}
     for name in red_agents:
         members |= dict.fromkeys(f"{member.name}=1" for member in REDS.read(name).members)
-    environment = Cage2(",".join(members), simulator=simulator, scenario=blue.played.text)
+    environment = Cage2(
+        ",".join(members), simulator=simulator, scenario=blue.played.text, measures=True
+    )
     n_workers = n_workers or usable_cores()
     cells = []
     start = time.perf_counter()
@@ -76,7 +78,7 @@ def evaluate_blue(
         seconds = time.perf_counter() - start
         line = None
         if check:
-            on_cyborg = dataclasses.replace(environment, simulator="cyborg")
+            on_cyborg = dataclasses.replace(environment, simulator="cyborg", measures=False)
             version = simulator_version("cyborg", environment.network.is_cage1)
             line = _checked(cells, seed, check, play_cells, on_cyborg, version)
     return ProtocolScores(
@@ -87,7 +89,7 @@ def evaluate_blue(
         cells,
         blue.played,
         line,
-    )
+    ).with_measures()
 
 
 def _version(simulator: str, reds: Attackers, scenario: Scenario) -> SimulatorVersion:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,16 @@ from workflow_rl.cage2.scoring.leaderboard import (
     champion_score,
     compared_scores,
 )
+from workflow_rl.cage2.scoring.measures import (
+    MEASURES,
+    HostShares,
+    Measured,
+    measured,
+    shares_by_host,
+)
 from workflow_rl.evaluation.intervals import Mean, mean_of
+from workflow_rl.evaluation.measures import MEASURES as IN_FILE
+from workflow_rl.evaluation.measures import measure_lines, plain_readings
 from workflow_rl.text_table import SINGLE_BORDER
 
 if TYPE_CHECKING:
@@ -49,7 +59,8 @@ class ProtocolScores(NamedTuple):
 
     seconds: the wall time of playing. scenario: None is Scenario 2. checked: a line that says which
     episodes CybORG played again, or None. trained_against: the red agents of the agent's training.
-    It is empty if they are unknown.
+    It is empty if they are unknown. measured: what was measured of the cells' episodes, by the
+    names of `task_name`. hosts: see `shares_by_host`.
     """
 
     agent: str
@@ -60,6 +71,20 @@ class ProtocolScores(NamedTuple):
     scenario: Scenario | ScenarioFamily | None = None
     checked: str | None = None
     trained_against: tuple[str, ...] = ()
+    measured: Mapping[str, Measured] = MappingProxyType({})
+    hosts: Mapping[str, HostShares] = MappingProxyType({})
+
+    def with_measures(self) -> ProtocolScores:
+        """Return the scores with what is measured. All episodes need an evaluation's costs."""
+        played = self.scenario or Scenario.scenario2()
+        tasks = {
+            task_name(cell.red_agent, cell.max_steps, str(played)): cell.trajectories
+            for cell in self.cells
+        }
+        return self._replace(
+            measured={task: measured(played, episodes) for task, episodes in tasks.items()},
+            hosts=shares_by_host(played, [of for cell in tasks.values() for of in cell]),
+        )
 
     @property
     def check_lines(self) -> list[str]:
@@ -107,7 +132,17 @@ class ProtocolScores(NamedTuple):
         return sum(cell.mean for cell in self.cells)
 
     def lines(self, agent: str) -> list[str]:
-        """Return the table beside the leaderboard, and what was played."""
+        """Return the table beside the leaderboard, what was played, and a table of the measures
+        over all episodes."""
+        if not self.measured:
+            return self._score_lines(agent)
+        readings = {
+            measure.name: [of_task[measure.name] for of_task in self.measured.values()]
+            for measure in MEASURES
+        }
+        return [*self._score_lines(agent), *measure_lines(MEASURES, readings)]
+
+    def _score_lines(self, agent: str) -> list[str]:
         where = "" if self.is_of_challenge else f" in {self.scenario}"
         note = LEADERBOARD_NOTE if self.is_of_challenge else LEADERBOARD_NOTE_1B
         return [
@@ -121,7 +156,7 @@ class ProtocolScores(NamedTuple):
     def closing_lines(self, agent: str) -> list[str]:
         """Return lines about the only attacker of the training, or else about all cells."""
         if not self.is_of_challenge:
-            return self.lines(agent)
+            return self._score_lines(agent)
         if len(self.trained_against) != 1 or self.trained_against[0] not in RED_AGENTS:
             return self._lines_on_all()
         (red_agent,) = self.trained_against
@@ -155,7 +190,7 @@ class ProtocolScores(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for evaluation.json. Figures that need two episodes may be None."""
-        return {
+        plain = {
             "agent": self.agent,
             "simulator": self.simulator._asdict(),
             "scenario": str(self.scenario or SCENARIO2),
@@ -176,6 +211,18 @@ class ProtocolScores(NamedTuple):
                 for cell in self.cells
             ],
         }
+        if not self.measured:
+            return plain
+        shares = {host: of._asdict() for host, of in self.hosts.items()}
+        return plain | {IN_FILE: plain_readings(self.measured), "hosts": shares}
+
+
+def task_name(red_agent: str, max_steps: int, scenario: str) -> str:
+    """Return the name of a cell among the tasks of an evaluation: see `Scoring.returns`.
+
+    scenario: as evaluation.json has it."""
+    changed = "" if scenario == SCENARIO2 else f", {scenario}"
+    return f"{red_agent}, {max_steps} steps{changed}"
 
 
 def score_table(scores: ProtocolScores) -> PrettyTable:

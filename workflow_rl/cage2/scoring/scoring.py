@@ -21,7 +21,7 @@ from workflow_rl.cage2.scenario.scenario import NAMED, Scenario
 from workflow_rl.cage2.scenario.simulator_protocol import MAX_STEPS, SIMULATORS
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, SCENARIO2
 from workflow_rl.cage2.scoring.players import FamilyBlue, TrainedBlue, require_cage2, require_fit
-from workflow_rl.cage2.scoring.scores import ProtocolScores, official_text
+from workflow_rl.cage2.scoring.scores import ProtocolScores, official_text, task_name
 from workflow_rl.environments.environment import Environment
 from workflow_rl.errors import ConfigError
 from workflow_rl.output_files import write_text
@@ -89,10 +89,9 @@ class Cage2Scoring:
 
     def returns(self, scores: Mapping[str, Any]) -> dict[str, list[float]]:
         scenario = scores.get("scenario", SCENARIO2)
-        changed = "" if scenario == SCENARIO2 else f", {scenario}"
         returns = {}
         for cell in scores["cells"]:
-            name = f"{cell['red_agent']}, {cell['max_steps']} steps{changed}"
+            name = task_name(cell["red_agent"], cell["max_steps"], scenario)
             returns[name] = list(map(float, cell["returns"]))
         return returns
 
@@ -127,7 +126,7 @@ class Cage2Scoring:
         text = SCENARIO2 if isinstance(played_on, ScenarioFamily) else played_on.text
         # SleepAgent tries the simulator. A further red agent may need CybORG.
         for red_agent in sorted({RED_AGENTS[2], *red_agents} - {*RED_AGENTS[:2]}):
-            against = Cage2(red_agent, simulator=simulator, scenario=text)
+            against = Cage2(red_agent, simulator=simulator, scenario=text, measures=True)
             against.check()
             if not against.steps_together:
                 simulator = "cyborg"

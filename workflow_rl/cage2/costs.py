@@ -1,0 +1,80 @@
+"""The costs of a step, counted from the true state. Compiled code and CybORG's simulators share
+the definition: `compiled.measures` compiles it.
+
+Workers import this module: it imports no numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from workflow_rl.cage2.compiled import tables
+from workflow_rl.cage2.scenario.scenario import Scenario
+
+COSTS = (
+    *("clean_hosts", "user_hosts", "root_hosts", "impacts", "restores", "removes"),
+    *("healthy_recoveries", "counter_actions", "analyses", "decoys", "red_present", "action_cost"),
+)
+N_COSTS = len(COSTS)
+CLEAN_HOSTS, USER_HOSTS, ROOT_HOSTS, IMPACTS, RESTORES, REMOVES = range(6)
+HEALTHY_RECOVERIES, COUNTER_ACTIONS, ANALYSES, DECOYS, RED_PRESENT, ACTION_COST = range(6, N_COSTS)
+LEVEL = "level "
+"""How the name of a host's level begins: 0 is clean, 1 a user's session of Red's, 2 root's."""
+
+
+def evaluated_costs(networks: Sequence[Scenario]) -> tuple[str, ...]:
+    """Return the names of a step's costs in an evaluation: COSTS, and then the level of each host
+    but that of Red's given foothold. Hosts of several networks are numbered."""
+    if len(networks) > 1:
+        most = max(len(network.hosts) for network in networks)
+        hosts = [str(number) for number in range(1, most)]
+    else:
+        hosts = [host for host in networks[0].hosts if host != networks[0].red_host]
+    return *COSTS, *(LEVEL + host for host in hosts)
+
+
+def write_costs(
+    costs: Any,
+    n_hosts: int,
+    red_host: int,
+    action: tuple[int, int],
+    is_carried_out: bool,
+    is_impact: bool,
+    held_before: int,
+    held: tuple[int, int],
+) -> None:
+    """Write the costs of one step, float64 [C]: COSTS, then the hosts' levels if there is room.
+
+    The host of Red's given foothold is not counted. Of Red's sessions there, only those beyond the
+    foothold are sessions here.
+
+    red_host: the host of the foothold. action: kind and host of Blue's action. is_impact: whether
+    Red's action was an Impact that succeeded. held_before: the mask of the hosts with a session of
+    Red's just before Blue's action. held: that mask at the end of the step, and the mask of the
+    hosts where such a session is root's or SYSTEM's.
+    """
+    costs[:] = 0
+    column = N_COSTS
+    for host in range(n_hosts):
+        if host == red_host:
+            continue
+        level = (held[0] >> host & 1) + (held[1] >> host & 1)
+        costs[CLEAN_HOSTS + level] += 1
+        if column < len(costs):
+            costs[column] = level
+            column += 1
+    costs[IMPACTS] = is_impact
+    costs[RED_PRESENT] = costs[CLEAN_HOSTS] < n_hosts - 1
+    kind, target = action
+    costs[ACTION_COST] = tables.COST[kind] / 10
+    if not is_carried_out:
+        return
+    costs[RESTORES] = kind == tables.RESTORE
+    costs[REMOVES] = kind == tables.REMOVE
+    costs[ANALYSES] = kind == tables.ANALYSE
+    costs[DECOYS] = tables.DECEIVES[kind]
+    if kind == tables.RESTORE or kind == tables.REMOVE:
+        is_held = held_before >> target & 1
+        costs[COUNTER_ACTIONS] = is_held
+        costs[HEALTHY_RECOVERIES] = not is_held and target != red_host

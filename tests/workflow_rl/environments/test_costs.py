@@ -18,6 +18,7 @@ from workflow_rl import TrainConfig, evaluate, train
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.errors import ConfigError
+from workflow_rl.evaluation.measures import readings_in
 from workflow_rl.runs.folder import read_metrics
 
 RIGHT = {"cost": 1.0, "costs": {"wear": 0.5}}
@@ -156,8 +157,8 @@ def test_an_evaluation_measures_costs(trained, tmp_path):
         assert "wear" in "\n".join(scores.lines("it"))
         assert scores.costs["cost"] == scores.returns
         content = scores.to_dict()
-        (of_task,) = content["measures"].values()
-        assert [value for value, _ in of_task["wear"]] == pytest.approx(scores.costs["wear"])
+        (of_task,) = readings_in(content)["wear"]
+        assert [value for value, _ in of_task] == pytest.approx(scores.costs["wear"])
         agents.append(tmp_path / f"{number}.json")
         agents[-1].write_text(json.dumps(content))
     table = said_by("compare", agents[1], "--baseline", agents[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -103,16 +103,11 @@ Measured = Mapping[str, "Sequence[Part] | Sequence[Times]"]
 """What each measure reads of a task's episodes, by the measure's name."""
 
 
-class HostShares(NamedTuple):
-    """The shares of all steps at whose end Red has sessions on a host: users' alone, or root's."""
-
-    user: float
-    root: float
-
-
 def measured(played: Scenario | ScenarioFamily, trajectories: Sequence[Trajectory]) -> Measured:
     """Return what the measures read of episodes whose costs are those of an evaluation."""
-    names: Sequence[str] = (*COSTS, *(LEVEL + str(n) for n in range(_n_levels(trajectories))))
+    costs = trajectories[0].costs
+    assert costs is not None
+    names: Sequence[str] = (*COSTS, *(LEVEL + str(n) for n in range(costs.shape[1] - N_COSTS)))
     if isinstance(played, Scenario):
         names = evaluated_costs([played])
     return read_measures(MEASURES, names, trajectories)
@@ -120,17 +115,13 @@ def measured(played: Scenario | ScenarioFamily, trajectories: Sequence[Trajector
 
 def shares_by_host(
     played: Scenario | ScenarioFamily, trajectories: Sequence[Trajectory]
-) -> dict[str, HostShares]:
-    """Return the shares of each host by its name; of a family, whose hosts differ, none."""
+) -> dict[str, dict[str, float]]:
+    """Return, by each host's name, the shares of all steps at whose end Red's best session there is
+    a "user"'s or "root"'s. Return nothing for a family, whose hosts differ."""
     if not isinstance(played, Scenario):
         return {}
     levels = np.concatenate([of.costs[:, N_COSTS:] for of in trajectories if of.costs is not None])
     user, root = (np.round((levels == level).mean(axis=0), 6).tolist() for level in (1, 2))
     hosts = [name.removeprefix(LEVEL) for name in evaluated_costs([played])[N_COSTS:]]
-    return dict(zip(hosts, map(HostShares, user, root), strict=True))
-
-
-def _n_levels(trajectories: Sequence[Trajectory]) -> int:
-    costs = trajectories[0].costs
-    assert costs is not None
-    return costs.shape[1] - N_COSTS
+    shares = zip(hosts, user, root, strict=True)
+    return {host: {"user": as_user, "root": as_root} for host, as_user, as_root in shares}

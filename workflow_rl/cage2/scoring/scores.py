@@ -25,13 +25,7 @@ from workflow_rl.cage2.scoring.leaderboard import (
     champion_score,
     compared_scores,
 )
-from workflow_rl.cage2.scoring.measures import (
-    MEASURES,
-    HostShares,
-    Measured,
-    measured,
-    shares_by_host,
-)
+from workflow_rl.cage2.scoring.measures import MEASURES, Measured, measured, shares_by_host
 from workflow_rl.evaluation.intervals import Mean, mean_of
 from workflow_rl.evaluation.measures import MEASURES as IN_FILE
 from workflow_rl.evaluation.measures import measure_lines, plain_readings
@@ -72,7 +66,7 @@ class ProtocolScores(NamedTuple):
     checked: str | None = None
     trained_against: tuple[str, ...] = ()
     measured: Mapping[str, Measured] = MappingProxyType({})
-    hosts: Mapping[str, HostShares] = MappingProxyType({})
+    hosts: Mapping[str, Mapping[str, float]] = MappingProxyType({})
 
     def with_measures(self) -> ProtocolScores:
         """Return the scores with what is measured. All episodes need an evaluation's costs."""
@@ -213,8 +207,7 @@ class ProtocolScores(NamedTuple):
         }
         if not self.measured:
             return plain
-        shares = {host: of._asdict() for host, of in self.hosts.items()}
-        return plain | {IN_FILE: plain_readings(self.measured), "hosts": shares}
+        return plain | {IN_FILE: plain_readings(self.measured), "hosts": self.hosts}
 
 
 def task_name(red_agent: str, max_steps: int, scenario: str) -> str:

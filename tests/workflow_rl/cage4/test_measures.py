@@ -296,13 +296,13 @@ def test_what_is_read_of_an_episode_by_hand():
         "hosts at root level": Part(2, 60),
         "time to recover": Times((2,), (0,)),
         "time to first counter-action": Times((2,)),
+        "recoveries": Part(4),
         "healthy recoveries": Part(3),
         "precision of recoveries": Part(1, 4),
         "failed green work": Part(8, 60),
         "failures caused by Blue": Part(2, 8),
         "Impacts": Part(1),
         "downtime": Part(3),
-        "action cost": Part(2),
     }
 
 
@@ -329,8 +329,9 @@ def test_evaluations_measure():
     for measure in BLUE_MEASURES:
         (read,) = readings_in(values)[measure.name]
         assert len(read) == 3
-    (cost,) = readings_in(values)["action cost"]
-    assert min(cost) > Part(5)
+    (recoveries,) = readings_in(values)["recoveries"]
+    assert min(recoveries) > Part(5)
+    assert [len(part) for part in values["by_step"][task]["clean_hosts"].values()] == [58] * 3
     assert "measured" not in values
 
 

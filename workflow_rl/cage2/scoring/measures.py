@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from workflow_rl.agents.trajectory import Trajectory
+from workflow_rl.cage.measures import OF_RECOVERIES, of_hosts, table_of
 from workflow_rl.cage2.costs import COSTS, LEVEL, N_COSTS, evaluated_costs
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.evaluation.measures import (
@@ -15,7 +16,6 @@ from workflow_rl.evaluation.measures import (
     Part,
     Times,
     read_measures,
-    share,
     time_above_zero,
     time_until,
     total,
@@ -24,77 +24,30 @@ from workflow_rl.evaluation.measures import (
 if TYPE_CHECKING:
     from workflow_rl.cage2.scenario.family import ScenarioFamily
 
-_HOSTS = ("clean_hosts", "user_hosts", "root_hosts")
-_RECOVERIES = ("restores", "removes")
-
 MEASURES = (
-    Measure(
-        "clean",
-        "of host-steps",
-        "Share of hosts and ends of steps at which Red has no session on the host, the host of "
-        "Red's given foothold left out.",
-        share(["clean_hosts"], _HOSTS),
-        more_is_better=True,
-    ),
-    Measure(
-        "held as a user",
-        "of host-steps",
-        "Share of hosts and ends of steps at which Red has sessions on the host, none of them "
-        "root's or SYSTEM's, the host of Red's given foothold left out.",
-        share(["user_hosts"], _HOSTS),
-    ),
-    Measure(
-        "held as root",
-        "of host-steps",
-        "Share of hosts and ends of steps at which Red has a session of root or SYSTEM on the "
-        "host, the host of Red's given foothold left out.",
-        share(["root_hosts"], _HOSTS),
-    ),
+    *of_hosts("Hosts, without the one on which Red begins,"),
     Measure(
         "time to recover",
         "steps",
-        "Steps from the one in which Red gets its first session on a host to the one at whose end "
-        "Red has none there, the host of Red's given foothold left out.",
+        "From the step in which Red gets its first session on a host, without the one on which Red "
+        "begins, to the step at whose end Red has none there.",
         time_above_zero(LEVEL),
     ),
     Measure(
-        "time to counter-action",
+        "time to first counter-action",
         "steps",
-        "Steps from the first at whose end Red has a session on any host, beyond the given "
-        "foothold's host, to Blue's first Restore or Remove on a host with such a session or with "
-        "a session beyond the foothold.",
+        "From the first step at whose end Red has a session on a host beyond the one on which Red "
+        "begins to Blue's first recovery of a host with a session of Red.",
         time_until("red_present", "counter_actions"),
     ),
-    Measure(
-        "recoveries", "actions", "Blue's Restores and Removes of an episode.", total(*_RECOVERIES)
-    ),
-    Measure(
-        "healthy recoveries",
-        "actions",
-        "Blue's Restores and Removes of an episode on hosts without a session of Red just before "
-        "the action; the host of Red's given foothold is never healthy.",
-        total("healthy_recoveries"),
-    ),
-    Measure(
-        "precision",
-        "of recoveries",
-        "Share of Blue's Restores and Removes on hosts that had a session of Red, beyond the given "
-        "foothold, just before the action.",
-        share(["counter_actions"], _RECOVERIES),
-        more_is_better=True,
-    ),
-    Measure("Impacts", "actions", "Red's Impacts of an episode that succeed.", total("impacts")),
-    Measure("analyses", "actions", "Blue's Analyse actions of an episode.", total("analyses")),
-    Measure(
-        "decoys",
-        "decoys",
-        "Decoys that Blue sets up in an episode; an action that fails sets up none.",
-        total("decoys"),
-    ),
+    *OF_RECOVERIES,
+    Measure("Impacts", "actions", "Red's Impacts that succeed.", total("impacts")),
+    Measure("analyses", "actions", "Blue's Analyse actions.", total("analyses")),
+    Measure("decoys", "decoys", "Decoys that Blue sets up.", total("decoys")),
     Measure(
         "action cost",
         "points of return",
-        "What the challenge charges for Blue's actions of an episode.",
+        "What the challenge charges for Blue's actions.",
         total("action_cost"),
     ),
 )
@@ -132,3 +85,8 @@ def shares_by_host(
     hosts = [name.removeprefix(LEVEL) for name in evaluated_costs([played])[N_COSTS:]]
     shares = zip(hosts, user, root, strict=True)
     return {host: {"user": as_user, "root": as_root} for host, as_user, as_root in shares}
+
+
+def in_words() -> list[tuple[str, str, str]]:
+    """Return the measures as a table for pages, the heading first."""
+    return table_of(MEASURES)

@@ -13,6 +13,7 @@ from prettytable import PrettyTable
 
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage.scoring import ReturnStatistics
+from workflow_rl.cage2.costs import CLEAN_HOSTS, COSTS
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS, SCENARIO2
@@ -27,8 +28,8 @@ from workflow_rl.cage2.scoring.leaderboard import (
 )
 from workflow_rl.cage2.scoring.measures import MEASURES, Measured, measured, shares_by_host
 from workflow_rl.evaluation.intervals import Mean, mean_of
+from workflow_rl.evaluation.measures import BY_STEP, course_of, measure_lines, plain_readings
 from workflow_rl.evaluation.measures import MEASURES as IN_FILE
-from workflow_rl.evaluation.measures import measure_lines, plain_readings
 from workflow_rl.text_table import SINGLE_BORDER
 
 if TYPE_CHECKING:
@@ -207,7 +208,18 @@ class ProtocolScores(NamedTuple):
         }
         if not self.measured:
             return plain
-        return plain | {IN_FILE: plain_readings(self.measured), "hosts": self.hosts}
+        read = plain_readings(self.measured)
+        return plain | {IN_FILE: read, BY_STEP: self._courses(), "hosts": self.hosts}
+
+    def _courses(self) -> dict[str, dict[str, dict[str, list[float]]]]:
+        """Return how the number of clean hosts goes through the longest episodes, by task."""
+        longest = max(cell.max_steps for cell in self.cells)
+        courses = {}
+        for task, cell in zip(self.measured, self.cells, strict=True):
+            clean = [of.costs[:, CLEAN_HOSTS] for of in cell.trajectories if of.costs is not None]
+            if cell.max_steps == longest:
+                courses[task] = {COSTS[CLEAN_HOSTS]: course_of(clean)}
+        return courses
 
 
 def task_name(red_agent: str, max_steps: int, scenario: str) -> str:

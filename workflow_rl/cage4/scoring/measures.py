@@ -8,13 +8,17 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from workflow_rl.cage.measures import HOSTS, OF_RECOVERIES, of_hosts, table_of
 from workflow_rl.cage4.scenario.costs import EVALUATED
 from workflow_rl.cage4.scenario.scenario4 import AGENT_ZONES, ON_HOSTS, OWN_ZONES, ZONES
 from workflow_rl.evaluation.measures import (
+    BY_STEP,
+    MEASURES,
     Costs,
     Measure,
     Part,
     Times,
+    course_of,
     plain_readings,
     share,
     time_above_zero,
@@ -22,7 +26,6 @@ from workflow_rl.evaluation.measures import (
     total,
 )
 
-HOSTS = ("clean_hosts", "user_hosts", "root_hosts")
 CONTRACTOR = ZONES[4]
 DEFENDED = tuple(AGENT_ZONES[agent][zone] for agent, zone in OWN_ZONES)
 
@@ -38,28 +41,7 @@ def _recovery(costs: Costs) -> Part | Times:
 
 
 BLUE_MEASURES = (
-    Measure(
-        "hosts clean",
-        "share of host-steps",
-        "Users' hosts and servers on which Red has no session at the end of a step, of all but the "
-        "one on which Red begins.",
-        share(HOSTS[:1], HOSTS),
-        more_is_better=True,
-    ),
-    Measure(
-        "hosts at user level",
-        "share of host-steps",
-        "Users' hosts and servers on which Red has sessions at the end of a step, but none of "
-        "root's rights, of all but the one on which Red begins.",
-        share(HOSTS[1:2], HOSTS),
-    ),
-    Measure(
-        "hosts at root level",
-        "share of host-steps",
-        "Users' hosts and servers on which Red has a session of root's rights at the end of a "
-        "step, of all but the one on which Red begins.",
-        share(HOSTS[2:], HOSTS),
-    ),
+    *of_hosts("Users' hosts and servers, without the one on which Red begins,"),
     Measure(
         "time to recover",
         "steps",
@@ -74,20 +56,7 @@ BLUE_MEASURES = (
         "first step in which a Remove or Restore takes effect on a host where Red has one.",
         time_until("red_present", "counter_actions"),
     ),
-    Measure(
-        "healthy recoveries",
-        "actions",
-        "Removes and Restores that take effect on hosts without a session of Red.",
-        total("healthy_recoveries"),
-    ),
-    Measure(
-        "precision of recoveries",
-        "share of actions",
-        "Removes and Restores that take effect on hosts with a session of Red, of all that take "
-        "effect.",
-        share(["counter_actions"], ["restores", "removes"]),
-        more_is_better=True,
-    ),
+    *OF_RECOVERIES,
     Measure(
         "failed green work",
         "share of work",
@@ -114,31 +83,33 @@ BLUE_MEASURES = (
         "that fails because Blue blocks the traffic.",
         total("downtime"),
     ),
-    Measure(
-        "action cost",
-        "reward",
-        "What the challenge charges for Restores that agents hand in, also while they are busy.",
-        total("action_cost"),
-    ),
 )
 
 
 class Measured(NamedTuple):
-    """What was read of episodes: by measure, and by zone and measure."""
+    """What was read of episodes: by measure, and by zone and measure. clean_hosts: their number at
+    the end of each step, `[T]` of each episode."""
 
     of_all: Readings
     of_zones: Mapping[str, Readings]
+    clean_hosts: Sequence[NDArray[np.float64]]
 
     def plain(self, task: str) -> dict[str, Any]:
         """Return what evaluation.json keeps of these episodes, which are those of a task."""
         zones = {zone: plain_readings({task: read}) for zone, read in self.of_zones.items()}
-        return {"measures": plain_readings({task: self.of_all}), "zones": zones}
+        course = course_of(self.clean_hosts)
+        return {
+            MEASURES: plain_readings({task: self.of_all}),
+            BY_STEP: {task: {HOSTS[0]: course}},
+            "zones": zones,
+        }
 
 
 def joined_measures(parts: Sequence[Measured]) -> Measured:
     """Return what was read of several parts' episodes, one after another."""
     of_zones = {zone: _joined([of.of_zones[zone] for of in parts]) for zone in parts[0].of_zones}
-    return Measured(_joined([of.of_all for of in parts]), of_zones)
+    clean_hosts = [of_episode for of in parts for of_episode in of.clean_hosts]
+    return Measured(_joined([of.of_all for of in parts]), of_zones, clean_hosts)
 
 
 def _joined(parts: Sequence[Mapping[str, Sequence[Any]]]) -> dict[str, list[Any]]:
@@ -157,7 +128,7 @@ def measured(costs: NDArray[np.float64], masks: Sequence[NDArray[np.bool_]]) -> 
     # No mask shows the contractor's hosts.
     sizes[CONTRACTOR] = int(costs[0, : len(HOSTS)].sum()) - sum(sizes.values())
     of_zones = {zone: _shares(by_name, zone, float(size)) for zone, size in sizes.items()}
-    return Measured(of_all, of_zones)
+    return Measured(of_all, of_zones, [by_name[HOSTS[0]]])
 
 
 def _shares(costs: Costs, zone: str, size: float) -> Readings:
@@ -167,3 +138,8 @@ def _shares(costs: Costs, zone: str, size: float) -> Readings:
     of = size * levels.shape[1]
     parts = [Part(of - user - root, of), Part(user, of), Part(root, of)]
     return {measure.name: [part] for measure, part in zip(BLUE_MEASURES, parts, strict=False)}
+
+
+def in_words() -> list[tuple[str, str, str]]:
+    """Return the measures as a table for pages, the heading first."""
+    return table_of(BLUE_MEASURES)

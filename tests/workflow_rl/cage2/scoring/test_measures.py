@@ -35,14 +35,14 @@ def test_an_evaluation_measures_its_episodes() -> None:
             costs = trajectory.costs
             assert costs is not None
             one = {name: of_task[of_cell][number] for name, of_task in read.items()}
-            assert one["clean"] == Part(costs[:, 0].sum(), 12 * LENGTH)
-            assert one["held as a user"] == Part(costs[:, 1].sum(), 12 * LENGTH)
-            assert one["held as root"] == Part(costs[:, 2].sum(), 12 * LENGTH)
+            assert one["hosts clean"] == Part(costs[:, 0].sum(), 12 * LENGTH)
+            assert one["hosts at user level"] == Part(costs[:, 1].sum(), 12 * LENGTH)
+            assert one["hosts at root level"] == Part(costs[:, 2].sum(), 12 * LENGTH)
             assert one["Impacts"] == Part(costs[:, 3].sum())
             n_recoveries = costs[:, 4].sum() + costs[:, 5].sum()
             assert one["recoveries"] == Part(n_recoveries)
             assert one["healthy recoveries"] == Part(costs[:, 6].sum())
-            assert one["precision"] == Part(costs[:, 7].sum(), n_recoveries)
+            assert one["precision of recoveries"] == Part(costs[:, 7].sum(), n_recoveries)
             assert one["analyses"] == Part(costs[:, 8].sum())
             assert one["decoys"] == Part(costs[:, 9].sum())
             assert one["action cost"] == Part(costs[:, 4].sum())
@@ -52,8 +52,12 @@ def test_an_evaluation_measures_its_episodes() -> None:
             assert sum(times.over) + sum(times.cut) == held.sum() - held[-1].sum()
             assert len(times.cut) == held[-1].sum()
     asleep = {name: of_task[1] for name, of_task in read.items()}
-    assert asleep["time to counter-action"] == [Times()] * 6
-    assert asleep["clean"] == [Part(480, 480)] * 6
+    assert asleep["time to first counter-action"] == [Times()] * 6
+    (held, never_held) = (of["clean_hosts"] for of in plain["by_step"].values())
+    assert never_held == {part: [12.0] * LENGTH for part in ("mean", "low", "high")}
+    assert held["mean"][0] <= 12
+    assert min(held["low"]) < 12
+    assert asleep["hosts clean"] == [Part(480, 480)] * 6
 
 
 def test_it_keeps_the_shares_of_each_host() -> None:

@@ -305,5 +305,5 @@ def course_of(values: Sequence[FloatArray]) -> dict[str, list[float]]:
     length, and the ends of what 90% of them have, [T] each. values: [T] of each episode."""
     low, high = np.quantile(values, [0.05, 0.95], axis=0)
     mean = np.mean(values, axis=0)
-    parts = {"mean": mean, "low": low, "high": high}
-    return {name: np.round(part, 3).tolist() for name, part in parts.items()}
+    mean, low, high = np.round([mean, low, high], 3).tolist()
+    return {"mean": mean, "low": low, "high": high}

@@ -53,12 +53,6 @@ MEASURES = (
 )
 
 
-def in_words() -> list[tuple[str, str, str]]:
-    """Return the table of the measures in the pages, whose first row is the heading."""
-    rows = [(measure.name, measure.unit, measure.meaning) for measure in MEASURES]
-    return [("measure", "unit", "what it is"), *rows]
-
-
 Measured = Mapping[str, "Sequence[Part] | Sequence[Times]"]
 """What each measure reads of a task's episodes, by the measure's name."""
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -26,6 +27,7 @@ from workflow_rl.agents.policies.numpy_policy import (
 from workflow_rl.agents.policies.torch_layers import set_threads
 from workflow_rl.agents.ppo.adam import FusedAdam
 from workflow_rl.agents.ppo.advantages import (
+    Estimates,
     Estimator,
     estimate_advantages,
     gae,
@@ -49,9 +51,11 @@ from workflow_rl.agents.ppo.minibatches import (
     distinct_rows,
     stack_obs,
 )
-from workflow_rl.agents.trajectory import Trajectory, lags_of
+from workflow_rl.agents.trajectory import Float64Array, Trajectory, lags_of
 
 if TYPE_CHECKING:
+    from workflow_rl.agents.algorithm import Metrics
+    from workflow_rl.agents.ppo.budgets import Budgets, CostCritics
     from workflow_rl.agents.ppo.running_statistics import ReturnScale, RunningMoments
     from workflow_rl.agents.ppo.sequences import RolloutSequences
     from workflow_rl.agents.spaces import Spaces
@@ -79,6 +83,9 @@ class PPOAgent(LearningAgent):
     a loss towards this copy is asked for: kickstarting (Schmitt et al. 2018, arXiv 1803.03835) with
     the copy as the teacher, which sees what the policy sees.
 
+    costs: what the agent learns of the costs that budgets limit; None without budgets. budgets:
+    those of a team, which sets their multipliers.
+
     `seed` determines the initial weights and, with the update's number, the order of the
     minibatches: two agents that are given the same trajectories end with the same weights.
     """
@@ -94,6 +101,7 @@ class PPOAgent(LearningAgent):
         seed: int,
         device: str = "cpu",
         two_threads: bool = False,
+        budgets: Budgets | None = None,
     ) -> None:
         self.config = config
         self.seed = seed
@@ -106,19 +114,29 @@ class PPOAgent(LearningAgent):
         if kind.declared:
             self.layout = kind.known_of(getattr(spaces, kind.declared))
             args["layout"] = self.layout.to_plain()
-        self.network = ActorCritic(
-            spaces.obs_dim,
-            spaces.distribution,
-            config.hidden_sizes,
-            config.activation,
-            seed,
-            log_std_init=config.log_std_init,
-            kind=config.network,
-            args=args,
-            masked=spaces.masked,
-            n_further=spaces.privileged,
-            is_shared=config.shared_trunk,
-        ).to(self.device)
+
+        def network_of(seed: int) -> ActorCritic:
+            return ActorCritic(
+                spaces.obs_dim,
+                spaces.distribution,
+                config.hidden_sizes,
+                config.activation,
+                seed,
+                log_std_init=config.log_std_init,
+                kind=config.network,
+                args=args,
+                masked=spaces.masked,
+                n_further=spaces.privileged,
+                is_shared=config.shared_trunk,
+            ).to(self.device)
+
+        self.network = network_of(seed)
+        self.costs: CostCritics | None = None
+        if config.budgets:
+            from workflow_rl.agents.ppo.budgets import Budgets, CostCritics
+
+            budgets = budgets or Budgets(config.budgets, spaces.costs)
+            self.costs = CostCritics(budgets, network_of, seed, config.max_grad_norm)
         self.obs_moments: RunningMoments | None = None
         self.return_scale: ReturnScale | None = None
         if config.normalise_obs or config.normalise_returns:
@@ -145,11 +163,18 @@ class PPOAgent(LearningAgent):
         mean, scale = (numbers[:n_inputs] for numbers in self.obs_moments.mean_and_scale())
         return parameters._replace(obs_mean=mean, obs_scale=scale)
 
-    def update(self, trajectories: Sequence[Trajectory], progress: float) -> PPOMetrics:
+    def update(self, trajectories: Sequence[Trajectory], progress: float) -> Metrics:
+        """Learn from a rollout, under the budgets: see `learn`."""
+        learn = partial(self.learn, progress=progress)
+        if self.costs is None:
+            return learn(trajectories)
+        return self.costs.budgets.learned(trajectories, learn)
+
+    def learn(self, trajectories: Sequence[Trajectory], progress: float) -> PPOMetrics:
         """Learn from a rollout; afterwards `policy_version` is one higher.
 
-        progress: share of the run's episodes (or steps) collected before this rollout, from 0 to 1;
-        see `PPOConfig.at`.
+        trajectories: their costs are those of the budgets. progress: share of the run's episodes
+        (or steps) collected before this rollout, from 0 to 1; see `PPOConfig.at`.
 
         Trajectories whose policy lag exceeds `max_policy_lag` are left out, and the learning rate
         is multiplied by the share of the steps that remain, as in Sample Factory (Petrenko et al.
@@ -214,7 +239,9 @@ class PPOAgent(LearningAgent):
         config = self.config
         self.optimizer.learning_rate = annealed.learning_rate
         taught = annealed.teacher_coef > 0
-        obs, batch, effective = self.make_batch(trajectories, with_teacher=taught)
+        obs, batch, effective = self.make_batch(trajectories, with_teacher=taught, with_costs=True)
+        if self.costs is not None:
+            self.costs.optimizer.learning_rate = annealed.learning_rate
         shuffle = np.random.default_rng([self.seed, self.policy_version])
         history: list[dict[str, Tensor]] = []
         norms: list[dict[str, float]] = []
@@ -284,11 +311,13 @@ class PPOAgent(LearningAgent):
         trajectories: Sequence[Trajectory],
         of_returns: bool = False,
         with_teacher: bool = False,
+        with_costs: bool = False,
     ) -> tuple[RolloutObs | RolloutSequences, TensorBatch, float]:
         """Return observations, what is learned from them, and `effective_share` of the steps.
 
         of_returns: whether the critic's targets are the returns, whoever estimates them.
         with_teacher: whether to compute `TensorBatch.taught`, if there is a copy of a teacher.
+        with_costs: whether advantages count the costs that budgets limit, if there are budgets.
         """
         config = self.config
         seen, acted, last = self.seen(trajectories)
@@ -297,16 +326,28 @@ class PPOAgent(LearningAgent):
         log_prob = np.concatenate([trajectory.log_prob for trajectory in trajectories])
         log_prob_now = self._log_prob_now(seen, acted, action, log_prob, trajectories)
         ratio = np.exp(log_prob_now.astype(np.float64) - log_prob)
-        advantage, return_ = estimate_advantages(
-            trajectories,
-            value[acted],
-            value[last],
-            config.discount,
-            1.0 if of_returns else config.gae_lambda,
-            self._scaled_reward,
-            ratio,
-            gae if of_returns else self.advantages,
-        )
+
+        def estimate(
+            trajectories: Sequence[Trajectory],
+            value: Float64Array,
+            scaled: Callable[[Float64Array], Float64Array] = lambda costs: costs,
+        ) -> Estimates:
+            return estimate_advantages(
+                trajectories,
+                value[acted],
+                value[last],
+                config.discount,
+                1.0 if of_returns else config.gae_lambda,
+                scaled,
+                ratio,
+                gae if of_returns else self.advantages,
+            )
+
+        estimates = estimate(trajectories, value, self._scaled_reward)
+        advantage, return_ = estimates
+        cost_return = np.zeros((len(acted), 0), np.float32)
+        if with_costs and self.costs is not None:
+            advantage, cost_return = self.costs.joined(trajectories, seen, estimates, estimate)
         weight = np.ones_like(log_prob)
         if config.decoupled_clip:
             # Around the policy that acted, most of the gradient would be clipped away: the update
@@ -319,8 +360,8 @@ class PPOAgent(LearningAgent):
             by_teacher = seen if moments is None else self.seen(trajectories, moments)[0]
             taught = by_teacher.computed(network.outputs).cpu().numpy()[acted]
         own_value = value[acted].astype(np.float32)
-        columns = (acted, action, log_prob, own_value, advantage, return_, weight, taught)
-        tensors = (torch.from_numpy(column).to(self.device) for column in columns)
+        of_policy = acted, action, log_prob, own_value, advantage, return_, weight, taught
+        tensors = (torch.from_numpy(of).to(self.device) for of in (*of_policy, cost_return))
         return seen, TensorBatch(*tensors), effective_share(ratio)
 
     def _scaled_reward(self, reward: np.ndarray) -> np.ndarray:
@@ -395,6 +436,8 @@ class PPOAgent(LearningAgent):
             require_finite({f"{name}'s gradient": norm})
             norms[name] = float(norm)
         self.optimizer.step()
+        if self.costs is not None:
+            self.costs.learn(minibatch)
         return metrics, norms
 
     def _learn_policy(self, minibatch: Minibatch, annealed: Annealed) -> dict[str, Tensor]:
@@ -462,6 +505,8 @@ class PPOAgent(LearningAgent):
             state["n_further"] = self.network.n_further
         for name, statistics in self._statistics().items():
             state[name] = statistics.state_dict()
+        if self.costs is not None:
+            state["budgets"] = self.costs.state_dict()
         if self.kept is not None:
             network, moments = self.kept
             state["teacher"] = {"network": network.state_dict()}
@@ -482,6 +527,8 @@ class PPOAgent(LearningAgent):
             raise ValueError(f"its {declared} are others")
         self._load_policy(state)
         self.optimizer.load_state_dict(state["optimizer"])
+        if self.costs is not None:
+            self.costs.load_state_dict(state["budgets"])
         self.kept = None
         if "teacher" in state:
             network, moments = self._keep()

@@ -77,11 +77,13 @@ class PPO(Algorithm):
     def metrics_of(self, settings: Settings, spaces: Spaces) -> tuple[str, ...]:
         """See Algorithm. A team of several policies has some of the fields for each policy too."""
         assert isinstance(settings, PPOConfig)
+        multipliers = [f"multiplier_{name}" for name in settings.budgets]
         if spaces.team is None:
-            return self.metrics
+            return (*self.metrics, *multipliers)
         names = _policies(settings, spaces.team)
         of_policies = [f"{field}_{name}" for name in names for field in OF_EACH_POLICY]
-        return (*self.metrics, DECISIONS, *(of_policies if len(names) > 1 else ()))
+        of_policies = of_policies if len(names) > 1 else []
+        return (*self.metrics, DECISIONS, *of_policies, *multipliers)
 
     def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> Parameters:
         assert isinstance(settings, PPOConfig)

@@ -4,8 +4,10 @@ its defaults here."""
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -21,6 +23,67 @@ from workflow_rl.agents.settings import (
     WithTeacher,
 )
 from workflow_rl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from workflow_rl.agents.trajectory import Float64Array
+
+
+REWARD = "reward"
+"""What stands for the environment's own reward among the names of costs."""
+_QUANTILE = re.compile(r"(.+):p(\d+(?:\.\d+)?)")
+
+
+class Budget(NamedTuple):
+    """A limit on the sum of a cost over an episode.
+
+    name: as the user gives it, COST or COST:pNN. limit: of the sum. share: the share of the
+    episodes that may have a greater sum; None for a limit on the mean of the sums.
+    """
+
+    name: str
+    cost: str
+    limit: float
+    share: float | None = None
+
+    @property
+    def allowed(self) -> float:
+        """The limit on the mean of `charged`."""
+        return self.limit if self.share is None else self.share
+
+    @property
+    def unit(self) -> float:
+        """What costs are divided by, so that nobody has to know their unit: the limit, if any."""
+        return self.allowed or 1.0
+
+    def charged(self, sums: Float64Array) -> Float64Array:
+        """Return what each episode adds to the mean that is limited: its sum of the cost, or 1 if
+        the sum is above the limit. sums: [N]."""
+        return sums if self.share is None else (sums > self.limit).astype("float64")
+
+    def charged_by_step(self, costs: Float64Array, before: float) -> Float64Array:
+        """Return the parts of `charged` that the steps of a trajectory add. costs: [T]. before: the
+        sum of the earlier steps' costs."""
+        if self.share is None:
+            return costs
+        import numpy as np
+
+        # 1 at the step that crosses the limit. Of costs below 0, the sum may come back: -1.
+        return np.diff(self.charged(np.cumsum(np.append(before, costs))))
+
+
+def budgets_of(limits: Mapping[str, float]) -> list[Budget]:
+    """Return the budgets of limits by name. Raises ValueError for a quantile that is none."""
+    budgets = []
+    for name, limit in limits.items():
+        found = _QUANTILE.fullmatch(name)
+        if found is None:
+            budgets.append(Budget(name, name, limit))
+            continue
+        percent = float(found[2])
+        if not 0 < percent <= 100:
+            raise ValueError(f"{name}: p{found[2]} is not from p1 to p100")
+        budgets.append(Budget(name, found[1], limit, round(1 - percent / 100, 9)))
+    return budgets
 
 
 class Annealed(NamedTuple):
@@ -117,6 +180,12 @@ class PPOConfig(NetworkSettings):
         "central: the environment's state too, or what all agents see if it declares none.",
     )
 
+    budgets: dict[str, NotNegative] = Field(
+        default={},
+        description="Limit a cost of the environment: NAME=VALUE. The mean of NAME's sum over an "
+        "episode shall be at most VALUE. NAME:p95=VALUE: 95% of the episodes shall have a sum of "
+        "at most VALUE. See docs/how-to/budgets.md.",
+    )
     teacher_coef: Annotated[NotNegative, WithTeacher()] = Field(
         default=0.0,
         description="Weight of the loss that keeps the policy close to its copy of the teacher, at "
@@ -137,6 +206,10 @@ class PPOConfig(NetworkSettings):
             raise ConfigError(
                 "shared_trunk", f"the actor and the critic of {self.network} cannot share layers"
             )
+        try:
+            budgets_of(self.budgets)
+        except ValueError as error:
+            raise ConfigError("budgets", str(error)) from None
         if self.normalise_advantage and self.minibatch_size == 1:
             raise ConfigError(
                 "minibatch_size",

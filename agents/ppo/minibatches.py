@@ -30,7 +30,8 @@ class TensorBatch(NamedTuple):
     weight: float32 [B], a factor on the advantage in the policy's loss: how much less likely the
     action has become since it was taken, at most 1 (Hilton et al. 2021, "Batch size-invariance for
     policy optimization", equation 2). taught: float32 [B, n_outputs], what the copy of a teacher
-    computes of each step's observation; [B, 0] without one.
+    computes of each step's observation; [B, 0] without one. cost_return: float32 [B, K], the
+    targets of the critics of K budgets' costs.
     """
 
     obs_index: Tensor
@@ -41,6 +42,7 @@ class TensorBatch(NamedTuple):
     return_: Tensor
     weight: Tensor
     taught: Tensor
+    cost_return: Tensor
 
     def on_device(self, rows: NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(rows).to(self.obs_index.device)

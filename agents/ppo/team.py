@@ -8,7 +8,8 @@ own observation beside the state, as in section 5.2 there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +25,10 @@ from workflow_rl.agents.ppo.config import PPOConfig, PPOMetrics, TeamMetrics
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.team import PolicyMap, TeamLayout, split, team_layout
 from workflow_rl.agents.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from workflow_rl.agents.algorithm import Metrics
+    from workflow_rl.agents.ppo.budgets import Budgets
 
 
 def _of_all_learners(name: str) -> Any:
@@ -63,6 +68,11 @@ class TeamAgent(LearningAgent):
         self.layout, self.distribution = spaces.team, spaces.distribution
         self.seed, self.policies = seed, policies
         self._discount, self._central = config.discount, config.critic == "central"
+        self.budgets: Budgets | None = None
+        if config.budgets:
+            from workflow_rl.agents.ppo.budgets import Budgets
+
+            self.budgets = Budgets(config.budgets, spaces.costs)
         self.learners = {
             name: PPOAgent(
                 config,
@@ -70,6 +80,7 @@ class TeamAgent(LearningAgent):
                 int(np.random.SeedSequence([seed, n]).generate_state(1)[0]),
                 device,
                 two_threads,
+                self.budgets,
             )
             for n, (name, of) in enumerate(policies.items())
         }
@@ -100,12 +111,18 @@ class TeamAgent(LearningAgent):
                 of[name].append(decisions)
         return of
 
-    def update(self, trajectories: Sequence[Trajectory], progress: float) -> TeamMetrics:
+    def update(self, trajectories: Sequence[Trajectory], progress: float) -> Metrics:
+        learn = partial(self._learn, progress=progress)
+        if self.budgets is None:
+            return learn(trajectories)
+        return self.budgets.learned(trajectories, learn)
+
+    def _learn(self, trajectories: Sequence[Trajectory], progress: float) -> TeamMetrics:
         of = self._of_each_policy(trajectories)
         updated: dict[str, PPOMetrics] = {}
         for name, learner in self.learners.items():
             if of[name]:
-                updated[name] = learner.update(of[name], progress)
+                updated[name] = learner.learn(of[name], progress)
             learner.policy_version = self.policy_version + 1
         self.policy_version += 1
         weights = [sum(trajectory.length for trajectory in of[name]) for name in updated]

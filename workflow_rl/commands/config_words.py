@@ -78,6 +78,8 @@ def _words(name: str, value: Any) -> list[str]:
     option = spelling(name)
     if value is None:
         return []
+    if isinstance(value, Mapping):
+        return pairs_of(name, value)
     if isinstance(value, bool):
         return [option if value else f"--no-{option[2:]}"]
     if isinstance(value, list | tuple):

@@ -216,7 +216,8 @@ def _evaluate(agent: Path | None, options: Mapping[str, Any]) -> bool:
         scores, short = _scores(player, scoring, settings, **played)
     acts = "" if player.actor is None else f" ({player.actions} actions)"
     written = [] if json_path is None else [_write(json_path, scores, scoring, player, short)]
-    click.echo("\n".join([*scores.lines(f"{player.name}{acts}"), *written]))
+    budgets = _budget_lines(Path(player.name).parent, scores)
+    click.echo("\n".join([*scores.lines(f"{player.name}{acts}"), *budgets, *written]))
     if is_best_of_several:
         assert source is not None
         policies = f"{own_command('evaluate', source)}/policy-*"
@@ -255,7 +256,21 @@ def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet
         return
     written = _write(json_path, scores, scoring, player, short)
     lines = scores.closing_lines(f"{player.name} ({player.actions} actions)")
-    click.echo("\n".join([*lines, written]))
+    click.echo("\n".join([*lines, *_budget_lines(run_path, scores), written]))
+
+
+def _budget_lines(run_path: Path, scores: Scores) -> list[str]:
+    """Return whether the scored episodes keep the budgets of the agent's run, if it has any."""
+    from workflow_rl.evaluation.measures import kept_budgets
+    from workflow_rl.runs.folder import read_config
+
+    costs = getattr(scores, "costs", {})
+    try:
+        settings = read_config(run_path).settings
+        kept = kept_budgets(settings, [*costs], [*zip(*costs.values(), strict=True)])
+    except NOT_OURS:  # An agent that comes without its run.
+        return []
+    return [f"budget {of}" for of in kept]
 
 
 def _blamed(options: Collection[str] = ()) -> Callable[[str], str]:

@@ -127,6 +127,25 @@ def _pair(text: str) -> tuple[str, Any]:
         return key, value
 
 
+def _amount(text: str) -> tuple[str, float]:
+    """Return the name and the number of "NAME=NUMBER". The name may have any signs."""
+    name, _, number = text.rpartition("=")
+    with contextlib.suppress(ValueError):
+        if name and math.isfinite(float(number)):
+            return name, float(number)
+    raise ValueError(f"{text!r} is not of the form NAME=NUMBER, such as cost=25")
+
+
+def _by_name(
+    context: click.Context, option: click.Parameter, pairs: Sequence[tuple[str, float]]
+) -> dict[str, float]:
+    amounts = dict(pairs)
+    if len(amounts) < len(pairs):
+        name = next(name for name, _ in pairs if [n for n, _ in pairs].count(name) > 1)
+        raise click.BadParameter(f"{name} is given twice", context, option)
+    return amounts
+
+
 def range_of(names: Sequence[str]) -> Read:
     """Return the type of NAME=SMALLEST:LARGEST, read as a setting's name and a pair of numbers."""
 
@@ -189,6 +208,7 @@ def spelled(names: Sequence[str]) -> str:
 
 LAYER_SIZES = Read("n,n,...", _layer_sizes)
 PAIR = Read("key=value", _pair)
+AMOUNT = Read("NAME=NUMBER", _amount)
 PYTHON = Read("path", interpreter)
 """The absolute path of a Python interpreter: of its path, or of a name that the shell would find.
 "" stays."""
@@ -214,8 +234,11 @@ _SPELLED = {
     "env_args": ("--env-arg",),
     "network_args": ("--network-arg", "network_args"),
     "ranges": ("--range",),
+    "budgets": ("--budget", "budgets"),
+    "reward_from": ("--reward-from", "reward_from"),
     "settings": ("--setting",),
 }
+_AMOUNTS = {"type": AMOUNT, "multiple": True, "default": (), "callback": _by_name}
 _OWN: dict[str, dict[str, Any]] = {
     # For measurements alone: see docs/explanations/mbpo.md.
     "slow_worker_ms": {"hidden": True},
@@ -226,6 +249,8 @@ _OWN: dict[str, dict[str, Any]] = {
     "algorithm": {"type": ALGORITHM, "metavar": "NAME"},
     "teacher": {"callback": lambda context, parameter, name: None if name == "none" else name},
     "opening": {"metavar": "ACTION"},
+    "budgets": _AMOUNTS,
+    "reward_from": _AMOUNTS,
     "network": {"type": NETWORK, "metavar": "NAME"},
     "network_args": {
         **{"type": PAIR, "multiple": True, "default": (), "show_default": "none"},

@@ -12,6 +12,7 @@ from workflow_rl.collection.rollout import utilisation
 from workflow_rl.commands.errors import own_command
 from workflow_rl.commands.options import spelling
 from workflow_rl.environments.source import guests
+from workflow_rl.evaluation.measures import kept_budgets
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Outcome
 from workflow_rl.runs.folder import read_metrics
@@ -100,6 +101,7 @@ def _report_one(outcome: Outcome) -> None:
         of_each = {a: running_mean(metrics, column=f"return_mean_{a}")[-1] for a in agents}
         told = ", ".join(f"{agent} {mean:{fitting(1, mean)}}" for agent, mean in of_each.items())
         click.echo(f"of each agent:   {told}")
+    _say_of_budgets(outcome.learners[0])
     if (why := outcome.learners[0].stopped) is not None:
         click.echo(f"stopped early:   {why}")
     _say_how_good(config, state)
@@ -109,6 +111,8 @@ def _report_one(outcome: Outcome) -> None:
     click.echo(f"learning curve:  {path / 'learning_curve.png'}")
     if state.episodes and is_zero_sum(config, state):
         chosen = "the last: the agents' returns sum to 0, so they do not say which is better"
+    elif not config.eval_every and getattr(config.settings, "budgets", {}):
+        chosen = "the last: a greater return may tell only that more was spent"
     elif not chosen and config.eval_every and math.isfinite(state.best_score):
         score = f"{state.best_score:{fitting(2, state.best_score)}}"
         chosen = f"of update {state.best_update}, whose evaluation has a mean return of {score}"
@@ -123,6 +127,16 @@ def _report_one(outcome: Outcome) -> None:
         f"last agent:      {path / 'checkpoint.safetensors'}, with weights of SHA-256 {digest[:16]}"
     )
     click.echo(f"metrics:         {path / 'metrics.csv'}, and TensorBoard events beside it")
+
+
+def _say_of_budgets(learner: Learner) -> None:
+    """Say whether the last evaluation's episodes, or else the last training episodes, keep each
+    budget."""
+    config, state = learner.config, learner.state
+    sums = state.measured_costs(bool(state.evaluated_costs))
+    of = "evaluation" if state.evaluated_costs else "training"
+    for kept in kept_budgets(config.settings, config.environment.spaces().costs, sums):
+        click.echo(f"budget:          {kept} (last {len(sums)} episodes of {of})")
 
 
 def _say_how_good(config: TrainConfig, state: TrainingState, n_policies: int = 1) -> None:
@@ -219,6 +233,7 @@ def _report_several(outcome: Outcome) -> None:
         click.echo(f"meetings: {len(record.meetings)}; policies that took over: {n_copies}")
     best = outcome.best
     learner = outcome.learners[best]
+    _say_of_budgets(learner)
     _say_how_good(learner.config, learner.state, len(outcome.learners))
     click.echo(f"run folder:      {path}, and in it one of each policy: policy-0, ...")
     if picture is not None:

@@ -59,7 +59,7 @@ _RARE = {
     *("log_std_init", "normalise_obs", "normalise_returns", "learning_rate_final"),
     *("clip_range_final", "minibatches_of", "entropy_coef_final", "value_coef"),
     *("max_grad_norm", "normalise_advantage", "target_kl", "decoupled_clip", "correction"),
-    *("max_policy_lag", "shared_trunk"),
+    *("max_policy_lag", "shared_trunk", "budgets", "reward_from"),
 }
 """Options that --help leaves out: few runs need them."""
 _OVERLAP = (

@@ -20,7 +20,7 @@ from workflow_rl.environments.action_mask import (
     choices_of,
     require_choices,
 )
-from workflow_rl.environments.costs import COSTS, require_finite
+from workflow_rl.environments.answers import COSTS, finite_costs
 from workflow_rl.environments.env_batch import EpisodeError, Obs, StepAnswers, is_the_envs
 from workflow_rl.environments.environment import ENV
 from workflow_rl.environments.episode import EpisodeSpec
@@ -265,7 +265,7 @@ def _stepped(envs: BatchedEnv, indices: Indices, actions: NDArray[Any]) -> StepA
         column("reward", reward, "biuf", (m,)).astype(np.float64),
         column("terminated", terminated, "b", (m,)),
         column("truncated", truncated, "b", (m,)),
-        *(require_finite(column("costs", of, "biuf", (m, len(names))), names) for of in costs),
+        *(finite_costs(column("costs", of, "biuf", (m, len(names))), names) for of in costs),
     )
 
 

@@ -16,7 +16,7 @@ from gymnasium import spaces
 
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.environments.action_mask import mask_in, require_no_other_mask
-from workflow_rl.environments.costs import COSTS
+from workflow_rl.environments.answers import COSTS
 from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.environment import ENV, Separate, Tell
 from workflow_rl.environments.episode import episode_spec

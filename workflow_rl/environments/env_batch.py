@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import parent_process
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
@@ -16,6 +16,8 @@ from workflow_rl.life import alive
 
 if TYPE_CHECKING:  # It takes 0.1 s to import.
     import gymnasium
+
+    from workflow_rl.agents.team import TeamLayout
 
 Env: TypeAlias = "gymnasium.Env[Any, Any]"
 EnvFactory: TypeAlias = "Callable[[], Env]"
@@ -167,3 +169,38 @@ class DelayedEnvs:
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         time.sleep(self._delay)
         return self._envs.step(envs, actions)
+
+
+class RewardedEnvs:
+    """Envs whose reward is a weighted sum of the costs of a step and their own reward. An EnvBatch.
+
+    own_weight: of their reward. of_costs: those of costs, by column. team: of the envs, whose
+    agents may have rewards of their own, which sum to the reward.
+    """
+
+    def __init__(
+        self,
+        make_envs: EnvBatchFactory,
+        own_weight: float,
+        of_costs: Mapping[int, float],
+        team: TeamLayout | None,
+        n_envs: int,
+    ) -> None:
+        self._envs, self.n_envs = make_envs(n_envs), n_envs
+        self.reset = self._envs.reset
+        self.close = self._envs.close
+        self._own_weight, self._of_costs, self._team = own_weight, of_costs, team
+
+    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
+        """Step each of M envs once."""
+        answers = self._envs.step(envs, actions)
+        charged, obs, team = np.zeros(len(envs)), answers.obs, self._team
+        # A product of matrices could round otherwise for another number of envs.
+        for column, weight in self._of_costs.items():
+            assert answers.costs is not None
+            charged += weight * answers.costs[:, column]
+        if team is not None and team.own_rewards:
+            obs = obs.copy()
+            paid = team.rewards(obs)
+            paid[:] = self._own_weight * paid + charged[:, None] / team.n_agents
+        return answers._replace(obs=obs, reward=self._own_weight * answers.reward + charged)

@@ -32,8 +32,7 @@ from workflow_rl.environments.action_mask import (
     without_mask,
     without_privileged,
 )
-from workflow_rl.environments.answers import as_flag, as_reward
-from workflow_rl.environments.costs import COSTS, read_costs
+from workflow_rl.environments.answers import COSTS, as_flag, as_reward, read_costs
 from workflow_rl.environments.env_batch import Env
 from workflow_rl.environments.environment import ENV
 from workflow_rl.errors import ConfigError, ObservationError

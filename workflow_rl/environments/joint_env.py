@@ -25,8 +25,7 @@ from workflow_rl.environments.action_mask import (
     require_choices,
     without_mask,
 )
-from workflow_rl.environments.answers import as_flag, as_reward, parallel
-from workflow_rl.environments.costs import COSTS, of_a_team
+from workflow_rl.environments.answers import COSTS, as_flag, as_reward, of_a_team, parallel
 from workflow_rl.environments.environment import ENV
 from workflow_rl.environments.flat_env import (
     distribution_over,

@@ -34,8 +34,8 @@ from workflow_rl.environments.action_mask import (
     without_mask,
     without_privileged,
 )
+from workflow_rl.environments.answers import names_in
 from workflow_rl.environments.batched_env import COMPANY, BatchedEnv, BatchedEnvs, OneOfBatch
-from workflow_rl.environments.costs import names_in
 from workflow_rl.environments.env_batch import Env, EnvBatch, SerialEnvs
 from workflow_rl.environments.environment import ENV, Facts
 from workflow_rl.environments.flat_env import (

@@ -121,7 +121,7 @@ def measures_table(
     """Return a line for each measure that all agents have of the same episodes: the mean and, with
     a baseline, the difference over these episodes. None without such a measure."""
     everyone = [*agents, *baseline]
-    shapes = [{name: _shape(read) for name, read in one.items()} for one in everyone]
+    shapes = [{name: _shape(read) for name, read in agent.items()} for agent in everyone]
     shared = [
         name
         for name, shape in shapes[0].items()
@@ -129,7 +129,7 @@ def measures_table(
     ]
     rows = []
     for name in shared:
-        ours, theirs = ([one[name] for one in group] for group in (agents, baseline))
+        ours, theirs = ([agent[name] for agent in group] for group in (agents, baseline))
         figures = [_figure(group) for group in (ours, theirs) if group]
         if theirs:
             figures.append(_measure_difference(ours, theirs))
@@ -140,7 +140,7 @@ def measures_table(
 
 def _shape(readings: Readings) -> tuple[set[type], list[int]]:
     """Return the kinds of readings, of which there is one, and the number of episodes by task."""
-    return {type(one) for of_task in readings for one in of_task}, [*map(len, readings)]
+    return {type(read) for of_task in readings for read in of_task}, [*map(len, readings)]
 
 
 def _figure(agents: Sequence[Readings]) -> Mean:
@@ -151,7 +151,7 @@ def _figure(agents: Sequence[Readings]) -> Mean:
 def _measure_difference(ours: Sequence[Readings], theirs: Sequence[Readings]) -> Mean:
     """Return the difference of the means of two groups of agents, with the parts of the interval
     that `_difference` has."""
-    pairs = [difference(one, other) for one in ours for other in theirs]
+    pairs = [difference(ours_of, theirs_of) for ours_of in ours for theirs_of in theirs]
     groups = [group for group in (ours, theirs) if len(group) > 1]
     halves = [float(np.mean([pair.interval_95 for pair in pairs]))]
     halves += [_figure(group).interval_95 for group in groups]

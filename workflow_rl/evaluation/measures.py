@@ -11,8 +11,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from workflow_rl.agents.ppo.config import Budget, budgets_of
+from workflow_rl.agents.settings import Settings
 from workflow_rl.agents.trajectory import Trajectory
-from workflow_rl.evaluation.intervals import FloatArray, Mean, quantile
+from workflow_rl.evaluation.intervals import FloatArray, Mean, mean_of, quantile
 from workflow_rl.output_files import require_numbers
 from workflow_rl.terminal import fitting
 from workflow_rl.text_table import text_table
@@ -307,3 +309,35 @@ def course_of(values: Sequence[FloatArray]) -> dict[str, list[float]]:
     mean = np.mean(values, axis=0)
     mean, low, high = np.round([mean, low, high], 3).tolist()
     return {"mean": mean, "low": low, "high": high}
+
+
+class Kept(NamedTuple):
+    """What a budget limits, over episodes. mean: of the cost's sum. above: the share of the
+    episodes whose sum is above the limit. holds: whether the budget was kept."""
+
+    budget: Budget
+    mean: Mean
+    above: float
+    holds: bool
+
+    def __str__(self) -> str:
+        limit, share = self.budget.limit, self.budget.share
+        at_most = "" if share is None else f" (at most {share:.1%})"
+        return (
+            f"{self.budget.name}={limit:g} {'holds' if self.holds else 'is exceeded'}: mean "
+            f"{self.mean.told()}, above {limit:g} in {self.above:.1%} of the episodes{at_most}"
+        )
+
+
+def kept_budgets(
+    settings: Settings, names: Sequence[str], sums: Sequence[Sequence[float]]
+) -> list[Kept]:
+    """Return whether episodes keep each budget of an algorithm's settings. names: of the C costs.
+    sums: of the costs of N episodes [N, C]; nothing can be said of no episodes."""
+    kept = []
+    for budget in budgets_of(getattr(settings, "budgets", {})) if len(sums) else ():
+        of_cost = np.array(sums, np.float64)[:, list(names).index(budget.cost)]
+        above = float((of_cost > budget.limit).mean())
+        holds = bool(budget.charged(of_cost).mean() <= budget.allowed)
+        kept.append(Kept(budget, mean_of([of_cost]), above, holds))
+    return kept

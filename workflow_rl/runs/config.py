@@ -267,6 +267,11 @@ class TrainConfig(Settings):
         description="Settings of the algorithm: an object of its class, or some of the settings "
         "as a mapping. The others get the environment's own defaults.",
     )
+    reward_from: dict[str, Finite] = Field(
+        {},
+        description="Learn from another reward: the sum of these costs of a step, and of reward, "
+        "the environment's own, times their weights: NAME=WEIGHT. See docs/how-to/budgets.md.",
+    )
     make_env: Callable[..., Any] | None = Field(
         None,
         exclude=True,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workflow_rl import portable
+from workflow_rl.agents.ppo.config import REWARD, budgets_of
 from workflow_rl.collection.messages import StopRequested
 from workflow_rl.collection.pool import NONE
 from workflow_rl.collection.worker_process import require_no_worker
@@ -56,6 +57,7 @@ def warn_if_results_vary(config: TrainConfig) -> None:
 
     difference = try_in_worker.check(config.environment, config.worker_timeout)
     config.plug_in.distribution(config.environment.spaces(), config.settings)
+    require_costs(config)
     if difference is not None:
         _log.warning(
             "%s is not determined by its seed: %s. Runs of it will vary. An episode that has to be "
@@ -64,6 +66,31 @@ def warn_if_results_vary(config: TrainConfig) -> None:
             config.env,
             difference,
         )
+
+
+def require_costs(config: TrainConfig) -> None:
+    """Raise ConfigError for a budget or a reward of costs that the environment does not have."""
+    environment = config.environment
+    names = environment.spaces().costs
+    budgets = budgets_of(getattr(config.settings, "budgets", {}))
+    asked = {
+        "budgets": [budget.cost for budget in budgets],
+        "reward_from": [name for name in config.reward_from if name != REWARD],
+    }
+    for field, costs in asked.items():
+        for name in costs:
+            if name in names:
+                continue
+            told = f"{name!r:.100} is no cost of {config.env}: its steps have "
+            if names:
+                raise ConfigError(field, f"{told}{', '.join(names)}")
+            if environment.args.get("measures") is False:
+                raise ConfigError(field, f"{told}costs only with ", "measures")
+            raise ConfigError(
+                field,
+                f"{told}none. Give numbers as info['cost'], or by name in info['costs'], with "
+                "every step from the first on",
+            )
 
 
 def hint_of_few_updates(config: TrainConfig) -> str | None:
@@ -307,10 +334,13 @@ def choose_best(
 ) -> str | None:
     """Have a guest make the run's best candidate best.safetensors. Return what to tell the user.
 
-    Nothing is chosen, and None returned, if evaluations in the run (eval_every) have chosen.
+    Nothing is chosen, and None returned, if evaluations in the run (eval_every) have chosen, or if
+    more counts than the return that guests choose by.
     """
     guest = guests.get(config.env)
     if guest is None or (config.eval_every and summary["best_score"] is not None):
+        return None
+    if config.reward_from or getattr(config.settings, "budgets", {}):
         return None
     try:
         return guest.choose_best(run_path, quiet)

@@ -155,8 +155,11 @@ def read_summary(path: Path) -> dict[str, Any]:
 
 
 def return_at_the_end(path: Path) -> float | None:
-    """Return the mean return of a run's last episodes; None if there is no such run."""
+    """Return the mean return of a run's last episodes; None if there is no such run, or if it has
+    learned from another reward than the environment's."""
     try:
+        if read_config(path).reward_from:
+            return None
         mean = read_summary(path).get("return_mean_recent")
     except UserError:
         return None

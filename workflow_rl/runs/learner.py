@@ -22,6 +22,7 @@ from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.source import guests
 from workflow_rl.errors import ObservationError, UserError
 from workflow_rl.evaluation.intervals import by_kind, mean_of
+from workflow_rl.evaluation.measures import kept_budgets
 from workflow_rl.output_files import write_json
 from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
@@ -275,6 +276,7 @@ class Learner:
         with self._keeping_batch():  # Of the rollout that the evaluation waits for.
             rollout = self.schedule.evaluate(policy, specs)
         self._warn_once(outweighing(rollout.trajectories))
+        self.state.evaluated_costs = rollout.episode_costs
         problem = what_is_not_finite(rollout.trajectories)
         if rollout.skipped:
             problem = (
@@ -311,6 +313,7 @@ class Learner:
         self.agent.load_policy(learned)  # It forgets the other's unfinished episodes.
         self.state.recent_returns = other.state.recent_returns.copy()
         self.state.recent_variants = other.state.recent_variants.copy()
+        self.state.recent_costs = other.state.recent_costs.copy()
         self.state.diverged = False
         self._policy = None
         self.run.end_record()
@@ -410,12 +413,17 @@ def _score(config: TrainConfig, state: TrainingState, eval_return: float) -> flo
     The score is the evaluation's, if the run evaluates. Otherwise it is the mean return of the last
     BEST_WINDOW training episodes, which the agents of the last updates have played: see
     `recent_mean`. Without a score is an agent whose episodes could not all be played, and one of a
-    zero-sum game: its return says nothing.
+    zero-sum game: its return says nothing. So is one whose evaluation does not keep the budgets.
+    Training episodes score no agent with budgets: the best would be whoever spent most.
     """
     if is_zero_sum(config, state):
         return math.nan
+    names = config.environment.spaces().costs
+    budgets = kept_budgets(config.settings, names, state.measured_costs(config.eval_every > 0))
     if config.eval_every:
-        return eval_return
+        return eval_return if all(kept.holds for kept in budgets) else math.nan
+    if budgets:
+        return math.nan
     enough = len(state.recent_returns) >= BEST_WINDOW and not state.has_skipped(BEST_WINDOW)
     recent = state.recent_mean(config.environment.variants, BEST_WINDOW)
     return recent.mean if enough and recent is not None else math.nan

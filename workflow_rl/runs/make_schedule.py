@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from workflow_rl.agents.policies.numpy_policy import Policy
+from workflow_rl.agents.ppo.config import REWARD
 from workflow_rl.collection.assignments import EnvPosition, first_positions
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.local_pool import LocalPool
@@ -15,6 +16,7 @@ from workflow_rl.collection.pool import NONE, AnyPool
 from workflow_rl.collection.rollout import Collector, Following, Rollout, finite
 from workflow_rl.collection.schedule import BegunBatch, CollectorThread, ExactLag, Schedule, Share
 from workflow_rl.collection.trace import Trace
+from workflow_rl.environments.env_batch import RewardedEnvs
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.training_state import TrainingState
@@ -36,7 +38,7 @@ def make_pool(
     )
     slow_workers = math.ceil(round(config.slow_worker_share * config.n_workers, 6))
     common: dict[str, Any] = {
-        "make_envs": make_envs or environment.make_envs,
+        "make_envs": _rewarded(config, make_envs or environment.make_envs),
         "n_workers": config.n_workers,
         "envs_per_worker": 1 if one_env else config.envs_per_worker,
         "timeout": config.worker_timeout,
@@ -49,6 +51,16 @@ def make_pool(
     from workflow_rl.cluster.ray_pool import RayPool
 
     return RayPool(**common, address=config.cluster)
+
+
+def _rewarded(config: TrainConfig, make_envs: EnvBatchFactory) -> EnvBatchFactory:
+    """Return what makes envs with the reward that the run learns from."""
+    if not config.reward_from:
+        return make_envs
+    spaces, weights = config.environment.spaces(), dict(config.reward_from)
+    of_reward = weights.pop(REWARD, 0.0)
+    of_costs = {spaces.costs.index(name): weight for name, weight in weights.items()}
+    return functools.partial(RewardedEnvs, make_envs, of_reward, of_costs, spaces.team)
 
 
 def make_collector(pool: AnyPool, config: TrainConfig) -> Collector:

@@ -315,6 +315,12 @@ def _check_end(config: TrainConfig) -> None:
             *(config, "patience", "eval_every"),
             f"between two evaluations no score can be better; give {config.eval_every} or more",
         )
+    has_budgets = bool(getattr(config.settings, "budgets", {}))
+    for name in ("patience", "stop_at_return") if has_budgets and not config.eval_every else ():
+        if getattr(config, name) is not None:
+            raise ConfigError(
+                name, "with ", "budgets", " it goes by evaluations in the run: give ", "eval_every"
+            )
     if config.total_episodes is not None and config.total_steps is not None:
         raise _clash(config, "total_steps", "total_episodes", "a run ends after one or the other")
     if config.total_episodes is None and config.total_steps is None:

@@ -183,9 +183,12 @@ def verdict(mean: float, known: Mapping[str, float], margin: float = 0.0) -> str
 
 
 def returns_of_known_agents(config: TrainConfig) -> Mapping[str, float]:
-    """Return the mean returns of other agents in a run's episodes, by name; of guests alone."""
+    """Return the mean returns of other agents in a run's episodes, by name; of guests alone, and of
+    runs that learn from the guest's own reward."""
     guest = guests.get(config.env)
-    return {} if guest is None else guest.known_returns(config.env_args)
+    if guest is None or config.reward_from:
+        return {}
+    return guest.known_returns(config.env_args)
 
 
 def known_to_all(configs: Iterable[TrainConfig]) -> Mapping[str, float]:

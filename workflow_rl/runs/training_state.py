@@ -45,7 +45,8 @@ class TrainingState:
     diverged: whether the policy learns nothing before the next meeting. unlogged: the last update's
     row of metrics, if its evaluation has been interrupted. best_score: of best.safetensors, as
     training saw it. best_update: the update after which best_score was reached. recent_returns,
-    recent_variants: of the last episodes, oldest first.
+    recent_variants, recent_costs: of the last episodes, oldest first. evaluated_costs: of the
+    episodes of the last evaluation. Costs are sums over an episode.
     """
 
     updates: int = 0
@@ -72,6 +73,8 @@ class TrainingState:
     best_update: int = 0
     recent_returns: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))
     recent_variants: deque[str] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))
+    recent_costs: deque[list[float]] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))
+    evaluated_costs: list[list[float]] = field(default_factory=list)
 
     def advance(self, rollout: Rollout, seconds: Seconds) -> None:
         self.updates += 1
@@ -97,6 +100,7 @@ class TrainingState:
             self.episode_length = float(np.mean(rollout.episode_lengths))
         self.recent_returns.extend(rollout.returns)
         self.recent_variants.extend(rollout.variants)
+        self.recent_costs.extend(rollout.episode_costs)
 
     @property
     def logged_updates(self) -> int:
@@ -123,6 +127,11 @@ class TrainingState:
 
     def _last(self, episodes: int) -> tuple[list[float], list[str]]:
         return list(self.recent_returns)[-episodes:], list(self.recent_variants)[-episodes:]
+
+    def measured_costs(self, evaluates: bool) -> list[list[float]]:
+        """Return the sums of the costs [N, C] of the last evaluation's episodes, or of the
+        `n_recent` last training episodes."""
+        return self.evaluated_costs if evaluates else list(self.recent_costs)[-self.n_recent :]
 
     def recent_means(self) -> dict[str, float]:
         """Mean return of each of several variants among the `n_recent` last episodes."""
@@ -153,7 +162,8 @@ class TrainingState:
             [episode, None if actions is None else torch.from_numpy(_smallest(actions)), total]
             for episode, actions, total in self.slots
         ]
-        recent = {name: list(getattr(self, name)) for name in ("recent_returns", "recent_variants")}
+        names = ("recent_returns", "recent_variants", "recent_costs")
+        recent = {name: list(getattr(self, name)) for name in names}
         return {**vars(self), **recent, "slots": slots}
 
     @classmethod
@@ -163,6 +173,8 @@ class TrainingState:
         recent = {
             "recent_returns": deque(map(float, values["recent_returns"]), maxlen=RECENT_EPISODES),
             "recent_variants": deque(map(str, values["recent_variants"]), maxlen=RECENT_EPISODES),
+            "recent_costs": deque(_sums(values["recent_costs"]), maxlen=RECENT_EPISODES),
+            "evaluated_costs": _sums(values["evaluated_costs"]),
         }
         slots = [_slot(*slot) for slot in values["slots"]]
         state = cls(**{**values, **recent, "slots": slots})
@@ -187,6 +199,10 @@ def has_skipped(skipped: Sequence[int], n_played: int, episodes: int = RECENT_EP
     mean return of the others says nothing of such an agent: they are those that it survives."""
     n_last = min(episodes, n_played)
     return sum(number >= n_played - n_last for number in skipped) > n_last / 100
+
+
+def _sums(costs: Any) -> list[list[float]]:
+    return [[float(cost) for cost in of_episode] for of_episode in costs]
 
 
 def _smallest(actions: Actions) -> Actions:

@@ -22,6 +22,11 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "take_all": True,
     },
     "settings": {"env": "CartPole-v1", "total_steps": 500, "settings": {"hidden_sizes": (8, 4)}},
+    "costs": {
+        "env": "tests.costly_envs:Hasty",
+        "settings": {"budgets": {"wear": 2.0, "cost:p95": 0.5}},
+        "reward_from": {"reward": 1.0, "wear": -0.25},
+    },
     "arguments": {
         "env": "tests.any_envs:PuzzleEnv",
         "env_args": {"shortest": 3},

@@ -18,6 +18,7 @@ import torch
 from tests.cli import call, refused, said_by
 from workflow_rl.agents.mbpo.config import MBPOConfig
 from workflow_rl.agents.ppo.config import PPOConfig
+from workflow_rl.commands.options import spelling
 from workflow_rl.runs.checkpoint import load_checkpoint, read_values, write_values
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import best_of
@@ -107,7 +108,7 @@ def test_help_lists_every_config_field_under_a_heading(command):
     assert all("--" + name.replace("_", "-") in taught for name in of_teachers)
     elsewhere = {"network_args", "policy_of", "critic", *of_teachers}
     for name in PPOConfig.model_fields.keys() - elsewhere:
-        assert "--" + name.replace("_", "-") in said
+        assert spelling(name) in said
 
 
 def test_help_leaves_out_what_few_runs_need() -> None:

@@ -52,6 +52,22 @@ OTHERS: dict[str, dict[str, Any]] = {
         }
         for shown in ("last", "beside")
     },
+    "budgets": {
+        "env": "tests.costly_envs:Hasty",
+        "settings": PPO.changed(budgets={"wear": 1.0, "cost:p90": 4.0}),
+    },
+    "budgets of a team": {
+        "env": "tests.costly_envs:Pair",
+        "total_steps": 180,
+        "settings": PPO.changed(
+            budgets={"cost:p75": 1.0}, policy_of="early=first,late=second", network="gru"
+        ),
+    },
+    "other reward": {
+        "env": "tests.costly_envs:Hasty",
+        "total_steps": 180,
+        "reward_from": {"wear": -1.5, "reward": 0.5},
+    },
     "Counting": {
         "env_args": {"red_agent": "mixed", "observation": "table", "actions": "all"},
         "total_steps": 360,

@@ -24,6 +24,7 @@ from tests.tiny_runs import (
     assert_nothing_missing,
     assert_one_episode_each,
     lags,
+    plain,
     recorded_updates,
     run,
     same_weights,
@@ -184,6 +185,17 @@ ROWS = [
     ("own of a team", "lagged", "async", 5, "two learner threads"),
     ("own of a team", "lagged", "async", 2, "dies"),
     ("own of a team", "lagged", "async", 2, "stopped 1"),
+    ("budgets", "episodes", "sync", 1, "nothing"),
+    ("budgets", "episodes", "async", 5, "nothing"),
+    ("budgets", "episodes", "async", 2, "two learner threads"),
+    ("budgets", "episodes", "async", 2, "stopped 2"),
+    ("budgets", "unrolls", "sync", 5, "nothing"),
+    ("budgets", "unrolls", "sync", 2, "killed"),
+    ("budgets", "unrolls", "async", 1, "stopped 2"),
+    ("budgets", "lagged unrolls", "async", 2, "killed"),
+    ("budgets of a team", "episodes", "sync", 5, "nothing"),
+    ("budgets of a team", "lagged", "async", 1, "stopped 1"),
+    ("other reward", "unrolls", "sync", 5, "nothing"),
     ("curriculum", "episodes", "sync", 2, "stopped 3"),
     ("curriculum", "lagged", "async", 1, "stopped 3"),
     ("curriculum", "unrolls", "sync", 1, "stopped 3"),
@@ -252,6 +264,9 @@ def test_a_run_ends_as_an_undisturbed_one(
     path, expected = tmp_path / "run", undisturbed(what, kind)
     HAPPENS[happens](path, config_of(what, kind, mode, n_workers=n_workers))
     assert same_weights(path, expected)
+    states = [load_checkpoint(at / "checkpoint.safetensors") for at in (path, expected)]
+    one, other = ([plain(at.agent.get("budgets")), at.training.recent_costs] for at in states)
+    assert one == other
     rows, expected_rows = read_metrics(path), read_metrics(expected)
     for column in ("update", "episodes", "env_steps"):
         assert [row[column] for row in rows] == [row[column] for row in expected_rows]

@@ -1,16 +1,22 @@
 """Rewards and ends as Python's own numbers, and the interface of PettingZoo's AECEnv, whose agents
-act in turn, as that of ParallelEnv. Other interpreters import this file, of Python 3.8."""
+act in turn, as that of ParallelEnv. Other interpreters import this file, of Python 3.8.
+
+Costs of a step: `info["cost"]` is a number, which is Safety-Gymnasium's convention, and
+`info["costs"]` a mapping of names to numbers.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from workflow_rl.errors import ObservationError
+
+if TYPE_CHECKING:  # NumPy 1.20 lacks it.
+    from numpy.typing import NDArray
 
 _NUMBERS, _FLAGS = (float, int, np.floating, np.integer, np.bool_), (bool, np.bool_)
 

@@ -22,6 +22,7 @@ from workflow_rl.collection.player import play_episodes
 from workflow_rl.environments.environment import SETTINGS
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.evaluation.intervals import mean_of
 
 SEEDS = range(5)
 
@@ -195,11 +196,13 @@ def test_couriers_of_five_seeds():
     ],
 )
 def test_small_environments_are_within_their_budgets(make, limits, column):
-    """Discrete and continuous actions, a team, and a quantile: four of five seeds at least."""
+    """Discrete and continuous actions, a team, and a quantile: of four of five seeds at least, 300
+    episodes do not show that the budget is exceeded."""
     (budget,) = budgets_of(limits)
     kept = 0
     for seed in SEEDS:
         costs, returns = spent(*trained(make, limits, seed, 40, 50, epochs=6))
         assert returns.mean() > 1.5
-        kept += budget.charged(costs[:, column]).mean() <= budget.allowed
+        charged = mean_of([budget.charged(costs[:, column])])
+        kept += charged.mean - charged.interval_95 <= budget.allowed
     assert kept >= 4

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from workflow_rl.cage2.compiled import tables
+from workflow_rl.cage2.scenario.actions import BLUE
 from workflow_rl.cage2.scenario.scenario import Scenario
 
 COSTS = (
@@ -18,7 +21,10 @@ COSTS = (
 )
 N_COSTS = len(COSTS)
 CLEAN_HOSTS, USER_HOSTS, ROOT_HOSTS, IMPACTS, RESTORES, REMOVES = range(6)
-HEALTHY_RECOVERIES, COUNTER_ACTIONS, ANALYSES, DECOYS, RED_PRESENT, ACTION_COST = range(6, N_COSTS)
+HEALTHY_RECOVERIES, COUNTER_ACTIONS, _, _, RED_PRESENT, ACTION_COST = range(6, N_COSTS)
+NOT_COUNTED = -1
+COUNTED = np.array([COSTS.index(of.counted) if of.counted else NOT_COUNTED for of in BLUE.values()])
+"""By the kind of Blue's action: the column that counts it."""
 LEVEL = "level "
 """How the name of a host's level begins: 0 is clean, 1 a user's session of Red's, 2 root's."""
 
@@ -68,13 +74,11 @@ def write_costs(
     costs[RED_PRESENT] = costs[CLEAN_HOSTS] < n_hosts - 1
     kind, target = action
     costs[ACTION_COST] = tables.COST[kind] / 10
-    if not is_carried_out:
+    counted = COUNTED[kind]
+    if not is_carried_out or counted == NOT_COUNTED:
         return
-    costs[RESTORES] = kind == tables.RESTORE
-    costs[REMOVES] = kind == tables.REMOVE
-    costs[ANALYSES] = kind == tables.ANALYSE
-    costs[DECOYS] = tables.DECEIVES[kind]
-    if kind == tables.RESTORE or kind == tables.REMOVE:
+    costs[counted] = 1
+    if counted in (RESTORES, REMOVES):
         is_held = held_before >> target & 1
         costs[COUNTER_ACTIONS] = is_held
         costs[HEALTHY_RECOVERIES] = not is_held and target != red_host

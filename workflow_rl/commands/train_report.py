@@ -12,11 +12,10 @@ from workflow_rl.collection.rollout import utilisation
 from workflow_rl.commands.errors import own_command
 from workflow_rl.commands.options import spelling
 from workflow_rl.environments.source import guests
-from workflow_rl.evaluation.measures import kept_budgets
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Outcome
 from workflow_rl.runs.folder import read_metrics
-from workflow_rl.runs.learner import Learner, is_zero_sum, only_warned
+from workflow_rl.runs.learner import Learner, budgets_in, is_zero_sum, only_warned
 from workflow_rl.runs.metrics import paid_agents
 from workflow_rl.runs.return_curves import returns_of_known_agents, running_mean, verdict
 from workflow_rl.runs.training_state import TrainingState
@@ -135,7 +134,7 @@ def _say_of_budgets(learner: Learner) -> None:
     config, state = learner.config, learner.state
     sums = state.measured_costs(bool(state.evaluated_costs))
     of = "evaluation" if state.evaluated_costs else "training"
-    for kept in kept_budgets(config.settings, config.environment.spaces().costs, sums):
+    for kept in budgets_in(config, sums):
         click.echo(f"budget:          {kept} (last {len(sums)} episodes of {of})")
 
 

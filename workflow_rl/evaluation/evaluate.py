@@ -29,16 +29,6 @@ from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_sp
 from workflow_rl.environments.source import guests
 from workflow_rl.errors import ConfigError
 from workflow_rl.evaluation.intervals import Mean, mean_of
-from workflow_rl.evaluation.measures import (
-    MEASURES,
-    Measure,
-    Part,
-    Times,
-    measure_lines,
-    measures_of_costs,
-    plain_readings,
-    read_measures,
-)
 from workflow_rl.machine_facts import usable_cores
 from workflow_rl.output_files import NOT_OURS, copy_file, read_json, sha256_of
 from workflow_rl.progress_bar import Progress
@@ -48,6 +38,7 @@ from workflow_rl.text_table import text_table
 if TYPE_CHECKING:
     from workflow_rl.environments.environment import Tell
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+    from workflow_rl.evaluation.measures import Measure, Ratio, Times
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +74,7 @@ class Evaluation:
     env_args: Mapping[str, Any] = field(default_factory=dict)
     costs: Mapping[str, list[float]] = field(default_factory=dict)
     measures: Sequence[Measure] = ()
-    readings: Mapping[str, list[Part] | list[Times]] = field(default_factory=dict)
+    readings: Mapping[str, list[Ratio] | list[Times]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         told = Mean(self.mean, self.interval_95).told()
@@ -116,13 +107,19 @@ class Evaluation:
             rows.append([name, f"{mean.mean:{digits}}", *spread, *ends])
         ends = [lengths.min(), lengths.max()]
         rows.append(["steps", f"{lengths.mean():.1f}", "", f"{lengths.std():.1f}", *ends])
-        of_one_task = {name: [read] for name, read in self.readings.items()}
         return [
             str(text_table(["", "mean", "95%", "std", "min", "max"], rows)),
-            *(measure_lines(self.measures, of_one_task) if self.measures else ()),
+            *self._measure_lines(),
             f"{agent} on {self.env}: {len(returns)} episodes, seed {self.seed}, "
             f"{self.seconds:.1f} s.",
         ]
+
+    def _measure_lines(self) -> list[str]:
+        if not self.measures:
+            return []
+        from workflow_rl.evaluation.measures import measure_lines
+
+        return measure_lines(self.measures, {name: [of] for name, of in self.readings.items()})
 
     def closing_lines(self, agent: str) -> list[str]:
         return self.lines(agent)
@@ -135,6 +132,8 @@ class Evaluation:
         if not self.returns_of:
             del plain["returns_of"]
         if self.measures:
+            from workflow_rl.evaluation.measures import MEASURES, plain_readings
+
             plain[MEASURES] = plain_readings({self.env: self.readings})
         return {
             **plain,
@@ -411,12 +410,20 @@ def _record(
         envs.close()
 
 
-def measures_of(environment: Environment) -> Sequence[Measure]:
-    """Return the measures of the episodes of an environment whose steps have costs: its guest's, or
-    else the total of each cost."""
+def measured(
+    environment: Environment, trajectories: Sequence[Trajectory]
+) -> tuple[Sequence[Measure], Mapping[str, list[Ratio] | list[Times]]]:
+    """Return what is measured of complete episodes, and what each measure reads of them: the
+    guest's measures, or else the total of each cost. Steps without costs have no measures."""
+    names = environment.spaces().costs
+    if not names:
+        return (), {}
+    from workflow_rl.evaluation.measures import measures_of_costs, read_measures
+
     guest = guests.get(environment.env_id)
     of_guest = () if guest is None else guest.measures(environment.args)
-    return of_guest or measures_of_costs(environment.spaces().costs)
+    measures = of_guest or measures_of_costs(names)
+    return measures, read_measures(measures, names, trajectories)
 
 
 def scoring_of(env_id: str) -> Scoring:
@@ -475,7 +482,6 @@ class ReturnScoring:
             _log.warning("%s", warning)
         names = environment.spaces().costs
         sums = np.array([played.episode_costs for played in trajectories]).T.tolist()
-        measures = measures_of(environment) if names else ()
         team, returns_of = environment.spaces().team, {}
         if team is not None and team.own_rewards:
             of_agents = team.own_returns(trajectories).T.tolist()
@@ -489,6 +495,5 @@ class ReturnScoring:
             returns_of,
             dict(environment.args),
             dict(zip(names, sums, strict=True)),
-            measures,
-            read_measures(measures, names, trajectories) if names else {},
+            *measured(environment, trajectories),
         )

@@ -29,7 +29,7 @@ WORST = 0.05
 """The share of the episodes that count as the worst."""
 
 
-class Part(NamedTuple):
+class Ratio(NamedTuple):
     """Of one episode: a sum, and the sum that it is a share of; 1 for a total of an episode."""
 
     value: float
@@ -47,25 +47,25 @@ class Times(NamedTuple):
 class Measure(NamedTuple):
     """A figure of an episode from the true state.
 
-    read: returns an episode's Part, or its Times. unit: what the figure counts. meaning: its
+    read: returns an episode's Ratio, or its Times. unit: what the figure counts. meaning: its
     definition, a sentence. more_is_better: whether the worst episodes are those that have least.
     """
 
     name: str
     unit: str
     meaning: str
-    read: Callable[[Costs], Part | Times]
+    read: Callable[[Costs], Ratio | Times]
     more_is_better: bool = False
 
 
-def total(*names: str) -> Callable[[Costs], Part]:
+def total(*names: str) -> Callable[[Costs], Ratio]:
     """Return what reads the sum of these costs over an episode."""
-    return lambda costs: Part(_sum(costs, names))
+    return lambda costs: Ratio(_sum(costs, names))
 
 
-def share(names: Sequence[str], of: Sequence[str]) -> Callable[[Costs], Part]:
+def share(names: Sequence[str], of: Sequence[str]) -> Callable[[Costs], Ratio]:
     """Return what reads the sum of some costs as a share of the sum of others."""
-    return lambda costs: Part(_sum(costs, names), _sum(costs, of))
+    return lambda costs: Ratio(_sum(costs, names), _sum(costs, of))
 
 
 def time_above_zero(beginning: str) -> Callable[[Costs], Times]:
@@ -110,7 +110,7 @@ def _sum(costs: Costs, names: Sequence[str]) -> float:
 
 def read_measures(
     measures: Sequence[Measure], names: Sequence[str], trajectories: Sequence[Trajectory]
-) -> dict[str, list[Part] | list[Times]]:
+) -> dict[str, list[Ratio] | list[Times]]:
     """Return what each measure reads of each episode, by the measure's name.
 
     names: of the costs [C] that the trajectories, complete episodes, have.
@@ -142,7 +142,7 @@ class Figure(NamedTuple):
     median: float = math.nan
 
 
-Readings: TypeAlias = "Sequence[Sequence[Part] | Sequence[Times]]"
+Readings: TypeAlias = "Sequence[Sequence[Ratio] | Sequence[Times]]"
 """What a measure reads of the episodes of each task. Tasks are drawn for themselves."""
 
 
@@ -153,7 +153,8 @@ def figure_of(readings: Readings, more_is_better: bool = False) -> Figure:
     read = [of_episode for of_task in readings for of_episode in of_task]
     if isinstance(read[0], Times):
         return Figure(mean, median=_median(readings))
-    each = np.sort([part.value / part.of for part in read if isinstance(part, Part) and part.of])
+    ratios = [one for one in read if isinstance(one, Ratio) and one.of]
+    each = np.sort([ratio.value / ratio.of for ratio in ratios])
     n_worst = math.ceil(WORST * len(each))
     worst = each[:n_worst] if more_is_better else each[len(each) - n_worst :]
     return Figure(mean, float(worst.mean()) if n_worst else math.nan)
@@ -240,7 +241,7 @@ Plain: TypeAlias = "dict[str, dict[str, str]]"
 """What the measures read of each episode, by task and by the measure's name, as JSON holds it."""
 
 
-def plain_readings(by_task: Mapping[str, Mapping[str, Sequence[Part] | Sequence[Times]]]) -> Plain:
+def plain_readings(by_task: Mapping[str, Mapping[str, Sequence[Ratio] | Sequence[Times]]]) -> Plain:
     """Return readings for evaluation.json: a word for each episode, because lists take ten times as
     much room in a file.
 
@@ -253,7 +254,7 @@ def plain_readings(by_task: Mapping[str, Mapping[str, Sequence[Part] | Sequence[
     }
 
 
-def _words(read: Sequence[Part] | Sequence[Times]) -> str:
+def _words(read: Sequence[Ratio] | Sequence[Times]) -> str:
     words, of = [], 1.0
     for one in read:
         if isinstance(one, Times):
@@ -290,7 +291,7 @@ def _readings_in_words(text: Any) -> list[Any]:
         else:
             value, _, whole = word.partition("/")
             of = float(whole) if whole else of
-            read.append(Part(float(value), of))
+            read.append(Ratio(float(value), of))
             require_numbers(*read[-1])
     return read
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -22,7 +22,6 @@ from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.source import guests
 from workflow_rl.errors import ObservationError, UserError
 from workflow_rl.evaluation.intervals import by_kind, mean_of
-from workflow_rl.evaluation.measures import kept_budgets
 from workflow_rl.output_files import write_json
 from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
@@ -43,6 +42,7 @@ from workflow_rl.runs.training_state import Seconds, TrainingState
 from workflow_rl.terminal import fitting, shortened
 
 if TYPE_CHECKING:
+    from workflow_rl.evaluation.measures import Kept
     from workflow_rl.runs.copy_teacher import MakePool
     from workflow_rl.runs.on_update import OnUpdate
 
@@ -407,6 +407,15 @@ def is_zero_sum(config: TrainConfig, state: TrainingState) -> bool:
     )
 
 
+def budgets_in(config: TrainConfig, sums: Sequence[Sequence[float]]) -> list[Kept]:
+    """Return whether episodes keep each budget of a run. sums: of their costs [N, C]."""
+    if not getattr(config.settings, "budgets", None):
+        return []
+    from workflow_rl.evaluation.measures import kept_budgets
+
+    return kept_budgets(config.settings, config.environment.spaces().costs, sums)
+
+
 def _score(config: TrainConfig, state: TrainingState, eval_return: float) -> float:
     """Return the score of the agent after this update; NaN without any.
 
@@ -418,8 +427,7 @@ def _score(config: TrainConfig, state: TrainingState, eval_return: float) -> flo
     """
     if is_zero_sum(config, state):
         return math.nan
-    names = config.environment.spaces().costs
-    budgets = kept_budgets(config.settings, names, state.measured_costs(config.eval_every > 0))
+    budgets = budgets_in(config, state.measured_costs(config.eval_every > 0))
     if config.eval_every:
         return eval_return if all(kept.holds for kept in budgets) else math.nan
     if budgets:

@@ -31,7 +31,7 @@ from workflow_rl.cage4.scenario.scenario4 import (
 from workflow_rl.cage4.scoring.measures import BLUE_MEASURES
 from workflow_rl.cage4.scoring.scoring import Cage4Scoring, ProtocolSettings
 from workflow_rl.environments.episode import episode_spec
-from workflow_rl.evaluation.measures import Part, Times, readings_in
+from workflow_rl.evaluation.measures import Ratio, Times, readings_in
 
 QUIET = Scenario(phishing_rate=0, false_alert_rate=0)
 
@@ -291,18 +291,18 @@ def test_what_is_read_of_an_episode_by_hand():
     costs["downtime"][[1, 5]] = [1, 2]
     costs["action_cost"][0] = 2
     assert {measure.name: measure.read(costs) for measure in BLUE_MEASURES} == {
-        "hosts clean": Part(50, 60),
-        "hosts at user level": Part(8, 60),
-        "hosts at root level": Part(2, 60),
+        "hosts clean": Ratio(50, 60),
+        "hosts at user level": Ratio(8, 60),
+        "hosts at root level": Ratio(2, 60),
         "time to recover": Times((2,), (0,)),
         "time to first counter-action": Times((2,)),
-        "recoveries": Part(4),
-        "healthy recoveries": Part(3),
-        "precision of recoveries": Part(1, 4),
-        "failed green work": Part(8, 60),
-        "failures caused by Blue": Part(2, 8),
-        "Impacts": Part(1),
-        "downtime": Part(3),
+        "recoveries": Ratio(4),
+        "healthy recoveries": Ratio(3),
+        "precision of recoveries": Ratio(1, 4),
+        "failed green work": Ratio(8, 60),
+        "failures caused by Blue": Ratio(2, 8),
+        "Impacts": Ratio(1),
+        "downtime": Ratio(3),
     }
 
 
@@ -330,7 +330,7 @@ def test_evaluations_measure():
         (read,) = readings_in(values)[measure.name]
         assert len(read) == 3
     (recoveries,) = readings_in(values)["recoveries"]
-    assert min(recoveries) > Part(5)
+    assert min(recoveries) > Ratio(5)
     assert [len(part) for part in values["by_step"][task]["clean_hosts"].values()] == [58] * 3
     assert "measured" not in values
 

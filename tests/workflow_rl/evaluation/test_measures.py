@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from workflow_rl.evaluation.intervals import mean_of
 from workflow_rl.evaluation.measures import (
     Measure,
-    Part,
+    Ratio,
     Times,
     course_of,
     difference,
@@ -35,10 +35,10 @@ def costs(**values):
 @pytest.mark.parametrize(
     ("read", "of_steps", "expected"),
     [
-        (total("hits"), {"hits": [0, 2, 1]}, Part(3)),
-        (total("hits", "misses"), {"hits": [0, 2], "misses": [1, 1]}, Part(4)),
-        (share(["bad"], ["bad", "good"]), {"bad": [1, 0], "good": [1, 2]}, Part(1, 4)),
-        (share(["bad"], ["all"]), {"bad": [0, 0], "all": [0, 0]}, Part(0, 0)),
+        (total("hits"), {"hits": [0, 2, 1]}, Ratio(3)),
+        (total("hits", "misses"), {"hits": [0, 2], "misses": [1, 1]}, Ratio(4)),
+        (share(["bad"], ["bad", "good"]), {"bad": [1, 0], "good": [1, 2]}, Ratio(1, 4)),
+        (share(["bad"], ["all"]), {"bad": [0, 0], "all": [0, 0]}, Ratio(0, 0)),
         # Above 0 at the ends of steps 1 and 2, and gone at that of step 3: two steps.
         (time_above_zero("on "), {"on a": [0, 1, 2, 0, 0]}, Times((2,))),
         (time_above_zero("on "), {"on a": [1, 0, 1, 0], "off": [1, 1, 1, 1]}, Times((1, 1))),
@@ -58,18 +58,18 @@ def test_what_is_read_of_an_episode(read, of_steps, expected):
 
 def test_a_total_has_the_interval_of_a_mean_and_the_worst_twentieth():
     values = np.arange(40.0)
-    figure = figure_of([[Part(value) for value in values]])
+    figure = figure_of([[Ratio(value) for value in values]])
     assert figure.mean == pytest.approx(mean_of([values]))
     assert figure.worst == 38.5
-    assert figure_of([[Part(value) for value in values]], more_is_better=True).worst == 0.5
+    assert figure_of([[Ratio(value) for value in values]], more_is_better=True).worst == 0.5
 
 
 def test_a_share_is_of_all_episodes_together():
     """1 of 2 and 9 of 10: 10 of 12, not the mean of the shares. An episode without any counts."""
-    figure = figure_of([[Part(1, 2), Part(9, 10), Part(0, 0)]])
+    figure = figure_of([[Ratio(1, 2), Ratio(9, 10), Ratio(0, 0)]])
     assert figure.mean.mean == pytest.approx(10 / 12)
     assert figure.worst == 0.9
-    assert math.isnan(figure_of([[Part(0, 0), Part(0, 0)]]).mean.mean)
+    assert math.isnan(figure_of([[Ratio(0, 0), Ratio(0, 0)]]).mean.mean)
 
 
 def test_times_that_are_cut_off_are_estimated_by_kaplan_and_meier():
@@ -94,17 +94,17 @@ def test_without_a_cut_the_mean_time_is_the_mean(times):
 
 def test_tasks_are_drawn_for_themselves():
     """Between tasks there is no chance: equal episodes within each have no interval."""
-    alike = [[Part(1.0)] * 5, [Part(9.0)] * 5]
+    alike = [[Ratio(1.0)] * 5, [Ratio(9.0)] * 5]
     assert figure_of(alike).mean == pytest.approx((5, 0))
 
 
 def test_a_difference_is_one_of_the_same_episodes():
     """Episodes that are hard for both agents tell nothing of the difference."""
     hard = np.random.default_rng(0).normal(0, 100, 50)
-    ours, theirs = [[Part(x + 2) for x in hard]], [[Part(x) for x in hard]]
+    ours, theirs = [[Ratio(x + 2) for x in hard]], [[Ratio(x) for x in hard]]
     assert difference(ours, theirs) == pytest.approx((2, 0))
     apart = np.random.default_rng(1).normal(2, 1, 50)
-    ours = [[Part(x + y) for x, y in zip(hard, apart, strict=True)]]
+    ours = [[Ratio(x + y) for x, y in zip(hard, apart, strict=True)]]
     assert difference(ours, theirs) == pytest.approx(mean_of([apart]))
 
 
@@ -115,7 +115,7 @@ def test_intervals_of_shares_and_of_cut_times_cover():
     n, covered = 400, np.zeros(2)
     for _ in range(n):
         sizes = rng.poisson(4, 60)
-        shares = [Part(float(rng.binomial(size, 0.3)), float(size)) for size in sizes]
+        shares = [Ratio(float(rng.binomial(size, 0.3)), float(size)) for size in sizes]
         times = []
         for _ in range(60):
             lasting, seen = rng.geometric(0.1, 3), rng.integers(0, 40, 3)
@@ -131,7 +131,7 @@ def test_intervals_of_shares_and_of_cut_times_cover():
 
 
 def test_a_file_keeps_what_was_read():
-    shares = [Part(1.0), Part(2.0, 3.0), Part(0.1, 3.0), Part(1e30)]
+    shares = [Ratio(1.0), Ratio(2.0, 3.0), Ratio(0.1, 3.0), Ratio(1e30)]
     read = {"hits": shares, "time": [Times((1,), (2, 3)), Times()]}
     scores = json.loads(json.dumps({"measures": plain_readings({"task": read, "other": read})}))
     assert readings_in(scores) == {name: [values, values] for name, values in read.items()}

@@ -31,6 +31,7 @@ class BlueKind(NamedTuple):
     resets: whether it ends all decoys, files and sessions that were added to the host. by_host:
     whether the action sets by host offer it. near_the_end: the kind that replaces it in a timed
     action set, if too few steps are left for it to pay. scenarios: the challenges that have it.
+    counted: the cost of a step that counts it: see `cage2.costs`.
     """
 
     does: str = ""
@@ -43,6 +44,7 @@ class BlueKind(NamedTuple):
     by_host: bool = False
     near_the_end: str = ""
     scenarios: tuple[int, ...] = (1, 2)
+    counted: str = ""
 
     @property
     def deceives(self) -> bool:
@@ -51,15 +53,20 @@ class BlueKind(NamedTuple):
 
 
 def _decoy(decoy: Decoy) -> BlueKind:
-    return BlueKind("sets up a decoy service", decoy=decoy, scenarios=(2,))
+    return BlueKind("sets up a decoy service", decoy=decoy, scenarios=(2,), counted="decoys")
 
 
 BLUE: dict[str, BlueKind] = {
     "Sleep": BlueKind("nothing", on_host=False),
     "Monitor": BlueKind("nothing more than the monitoring of every step does", on_host=False),
-    "Analyse": BlueKind("shows whether Red is on the host, and as whom", by_host=True),
+    "Analyse": BlueKind(
+        "shows whether Red is on the host, and as whom", by_host=True, counted="analyses"
+    ),
     "Remove": BlueKind(
-        "ends the processes that Red runs as a user", leaves="unknown", by_host=True
+        "ends the processes that Red runs as a user",
+        leaves="unknown",
+        by_host=True,
+        counted="removes",
     ),
     "DecoyApache": _decoy(Decoy(80, 80)),
     "DecoyFemitter": _decoy(Decoy(21, 21, "WINDOWS", as_system=True)),
@@ -74,6 +81,7 @@ BLUE: dict[str, BlueKind] = {
         "sets up one of five decoy services, on any operating system",
         sets_up_one_of=("DecoySSHD", "DecoyApache", "DecoySmss", "DecoyTomcat", "DecoySvchost"),
         scenarios=(1,),
+        counted="decoys",
     ),
     "Restore": BlueKind(
         "returns the host to its first state",
@@ -82,6 +90,7 @@ BLUE: dict[str, BlueKind] = {
         resets=True,
         by_host=True,
         near_the_end="Remove",
+        counted="restores",
     ),
 }
 DECOYS = {name: kind.decoy for name, kind in BLUE.items() if kind.decoy is not None}

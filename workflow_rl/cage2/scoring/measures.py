@@ -13,7 +13,7 @@ from workflow_rl.cage2.costs import COSTS, LEVEL, N_COSTS, evaluated_costs
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.evaluation.measures import (
     Measure,
-    Part,
+    Ratio,
     Times,
     read_measures,
     time_above_zero,
@@ -42,7 +42,7 @@ MEASURES = (
     ),
     *OF_RECOVERIES,
     Measure("Impacts", "actions", "Red's Impacts that succeed.", total("impacts")),
-    Measure("analyses", "actions", "Blue's Analyse actions.", total("analyses")),
+    Measure("analyses", "actions", "Blue's actions that analyse a host.", total("analyses")),
     Measure("decoys", "decoys", "Decoys that Blue sets up.", total("decoys")),
     Measure(
         "action cost",
@@ -53,7 +53,7 @@ MEASURES = (
 )
 
 
-Measured = Mapping[str, "Sequence[Part] | Sequence[Times]"]
+Measured = Mapping[str, "Sequence[Ratio] | Sequence[Times]"]
 """What each measure reads of a task's episodes, by the measure's name."""
 
 

@@ -15,7 +15,7 @@ from workflow_rl.cage4.compiled.constants import N_BLUE
 from workflow_rl.cage4.compiled.episode import reset_env, step_env
 from workflow_rl.cage4.compiled.generator import seed_words
 from workflow_rl.cage4.compiled.jit import announce_compiling, entry_point
-from workflow_rl.cage4.compiled.measures import count_costs
+from workflow_rl.cage4.compiled.measures import count_step
 from workflow_rl.cage4.compiled.observe import observe, write_masks
 from workflow_rl.cage4.compiled.raw_arrays import write_raw
 from workflow_rl.cage4.compiled.state import NO_ERROR, error_of, room_for, state_for
@@ -234,7 +234,7 @@ class BatchedSimulator(NetworkBatch):
         if failed >= 0:
             raise SimulationError(error_of(self.states[failed]), failed)
         if self.costs.size:
-            count_costs(self.states, chosen, self.costs)
+            count_step(self.states, chosen, self.costs)
         self._write_raw(chosen)
 
     def raw_arrays(self) -> NDArray[Any]:

@@ -20,7 +20,7 @@ COLUMN_OF_RED = np.array([COUNTED_RED.get(kind, NONE) for kind in (*RED_ACTIONS,
 
 
 @entry_point
-def count_costs(states: Any, chosen: Any, costs: Any) -> None:
+def count_step(states: Any, chosen: Any, costs: Any) -> None:
     """Replace the costs of the step before by those of the last step, in the chosen envs.
 
     costs: float64 `[N, len(EVALUATED)]`; the row of a network that was reset is zero.

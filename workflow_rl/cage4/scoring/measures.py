@@ -16,7 +16,7 @@ from workflow_rl.evaluation.measures import (
     MEASURES,
     Costs,
     Measure,
-    Part,
+    Ratio,
     Times,
     course_of,
     plain_readings,
@@ -29,11 +29,11 @@ from workflow_rl.evaluation.measures import (
 CONTRACTOR = ZONES[4]
 DEFENDED = tuple(AGENT_ZONES[agent][zone] for agent, zone in OWN_ZONES)
 
-Readings: TypeAlias = "Mapping[str, Sequence[Part] | Sequence[Times]]"
+Readings: TypeAlias = "Mapping[str, Sequence[Ratio] | Sequence[Times]]"
 """What was read of each episode, by the measure's name."""
 
 
-def _recovery(costs: Costs) -> Part | Times:
+def _recovery(costs: Costs) -> Ratio | Times:
     """Read how long Red holds a host, where Blue can take it back."""
     beginnings = tuple(f"level {zone}" for zone in DEFENDED)
     levels = {name: costs[name] for name in costs if name.startswith(beginnings)}
@@ -116,7 +116,7 @@ def _joined(parts: Sequence[Mapping[str, Sequence[Any]]]) -> dict[str, list[Any]
     return {name: [read for part in parts for read in part[name]] for name in parts[0]}
 
 
-def measured(costs: NDArray[np.float64], masks: Sequence[NDArray[np.bool_]]) -> Measured:
+def read_episode(costs: NDArray[np.float64], masks: Sequence[NDArray[np.bool_]]) -> Measured:
     """Return what is read of an episode.
 
     costs: `EVALUATED` `[T, C]`. masks: the five agents' masks in this episode.
@@ -136,10 +136,10 @@ def _shares(costs: Costs, zone: str, size: float) -> Readings:
     levels = np.array([costs[name] for name in costs if name.startswith(f"level {zone}")])
     user, root = (float((levels == level).sum()) for level in (1, 2))
     of = size * levels.shape[1]
-    parts = [Part(of - user - root, of), Part(user, of), Part(root, of)]
+    parts = [Ratio(of - user - root, of), Ratio(user, of), Ratio(root, of)]
     return {measure.name: [part] for measure, part in zip(BLUE_MEASURES, parts, strict=False)}
 
 
-def in_words() -> list[tuple[str, str, str]]:
+def team_measures_in_words() -> list[tuple[str, str, str]]:
     """Return the measures as a table for pages, the heading first."""
     return table_of(BLUE_MEASURES)

@@ -27,7 +27,7 @@ from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.red.roster import RedTeam
 from workflow_rl.cage4.scenario import scenario4
 from workflow_rl.cage4.scenario.simulator_protocol import Simulator, StepResult
-from workflow_rl.cage4.scoring.measures import Measured, joined_measures, measured
+from workflow_rl.cage4.scoring.measures import Measured, joined_measures, read_episode
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import replacing, require_no_links, write_text
 from workflow_rl.progress_bar import Progress
@@ -181,7 +181,7 @@ def play_protocol(
         for episode in played:
             progress.update()
             totals.append(episode.total)
-            read.append(measured(np.array(episode.costs), made.masks))
+            read.append(read_episode(np.array(episode.costs), made.masks))
             if logs:
                 logs.add(episode)
         scores = TeamScores(

@@ -12,7 +12,7 @@ from workflow_rl.cage2.guest import Cage2Guest
 from workflow_rl.cage2.scoring.protocol import evaluate_blue
 from workflow_rl.cage2.scoring.scores import ProtocolScores
 from workflow_rl.cage2.scoring.scoring import Cage2Scoring
-from workflow_rl.evaluation.measures import Part, Times, readings_in
+from workflow_rl.evaluation.measures import Ratio, Times, readings_in
 
 LENGTH = 40
 
@@ -35,17 +35,17 @@ def test_an_evaluation_measures_its_episodes() -> None:
             costs = trajectory.costs
             assert costs is not None
             one = {name: of_task[of_cell][number] for name, of_task in read.items()}
-            assert one["hosts clean"] == Part(costs[:, 0].sum(), 12 * LENGTH)
-            assert one["hosts at user level"] == Part(costs[:, 1].sum(), 12 * LENGTH)
-            assert one["hosts at root level"] == Part(costs[:, 2].sum(), 12 * LENGTH)
-            assert one["Impacts"] == Part(costs[:, 3].sum())
+            assert one["hosts clean"] == Ratio(costs[:, 0].sum(), 12 * LENGTH)
+            assert one["hosts at user level"] == Ratio(costs[:, 1].sum(), 12 * LENGTH)
+            assert one["hosts at root level"] == Ratio(costs[:, 2].sum(), 12 * LENGTH)
+            assert one["Impacts"] == Ratio(costs[:, 3].sum())
             n_recoveries = costs[:, 4].sum() + costs[:, 5].sum()
-            assert one["recoveries"] == Part(n_recoveries)
-            assert one["healthy recoveries"] == Part(costs[:, 6].sum())
-            assert one["precision of recoveries"] == Part(costs[:, 7].sum(), n_recoveries)
-            assert one["analyses"] == Part(costs[:, 8].sum())
-            assert one["decoys"] == Part(costs[:, 9].sum())
-            assert one["action cost"] == Part(costs[:, 4].sum())
+            assert one["recoveries"] == Ratio(n_recoveries)
+            assert one["healthy recoveries"] == Ratio(costs[:, 6].sum())
+            assert one["precision of recoveries"] == Ratio(costs[:, 7].sum(), n_recoveries)
+            assert one["analyses"] == Ratio(costs[:, 8].sum())
+            assert one["decoys"] == Ratio(costs[:, 9].sum())
+            assert one["action cost"] == Ratio(costs[:, 4].sum())
             times = one["time to recover"]
             # Each step with a session belongs to one time; the last step counts in none.
             held = costs[:, 12:] > 0
@@ -57,7 +57,7 @@ def test_an_evaluation_measures_its_episodes() -> None:
     assert never_held == {part: [12.0] * LENGTH for part in ("mean", "low", "high")}
     assert held["mean"][0] <= 12
     assert min(held["low"]) < 12
-    assert asleep["hosts clean"] == [Part(480, 480)] * 6
+    assert asleep["hosts clean"] == [Ratio(480, 480)] * 6
 
 
 def test_it_keeps_the_shares_of_each_host() -> None:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections import UserDict
+from typing import TYPE_CHECKING
 
-from workflow_rl.agents.policies.network import MLP, Network
+if TYPE_CHECKING:
+    from workflow_rl.agents.policies.network import Network
 
 
-class _Networks(UserDict[str, type[Network] | None]):
-    """Networks by their kinds. All but MLP, which most runs have alone, are imported when one of
-    them is asked for."""
+class _Networks(UserDict[str, "type[Network] | None"]):
+    """Networks by their kinds, which are imported when one of them is asked for: the first, which
+    most runs have alone, before the others."""
 
     def __getitem__(self, kind: str) -> type[Network]:
+        if self.data[kind] is None:
+            from workflow_rl.agents.policies.network import MLP
+
+            self.data[MLP.kind] = MLP
         if self.data[kind] is None:
             from workflow_rl.agents.policies.convolutional import CNN
             from workflow_rl.agents.policies.entities import Entities, Graph
@@ -24,5 +30,6 @@ class _Networks(UserDict[str, type[Network] | None]):
         return network
 
 
-NETWORKS = _Networks({MLP.kind: MLP})
-NETWORKS.data |= dict.fromkeys(("gru", "lstm", "frame-stack", "cnn", "entities", "graph"))
+NETWORKS = _Networks(
+    dict.fromkeys(("mlp", "gru", "lstm", "frame-stack", "cnn", "entities", "graph"))
+)

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from workflow_rl.collection.pool import AUTO, LOCAL, host_and_port
+from workflow_rl.collection.cluster_address import AUTO, LOCAL, host_and_port
 from workflow_rl.errors import ConfigError
 
 if TYPE_CHECKING:

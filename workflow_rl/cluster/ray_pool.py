@@ -13,8 +13,9 @@ from workflow_rl import portable
 from workflow_rl.cluster.cluster import Cluster
 from workflow_rl.cluster.ray_connection import RayActor, RayConnection, WorkerMoved
 from workflow_rl.cluster.ray_worker import Host, RayWorker, software
+from workflow_rl.collection.cluster_address import LOCAL
 from workflow_rl.collection.messages import WorkerError
-from workflow_rl.collection.pool import LOCAL, POLL_SECONDS, Pool, worker_variables
+from workflow_rl.collection.pool import POLL_SECONDS, Pool, worker_variables
 from workflow_rl.errors import ConfigError
 
 PATIENCE_SECONDS = 10.0

@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from workflow_rl.environments.episode import EpisodeSpec
-
 if TYPE_CHECKING:
     from workflow_rl.collection.assignments import EnvPosition
     from workflow_rl.collection.rollout import Rollout
     from workflow_rl.environments.env_batch import EnvBatch
+    from workflow_rl.environments.episode import EpisodeSpec
 
 
 class Command(Enum):

@@ -33,30 +33,6 @@ from workflow_rl.environments.episode import EpisodeSpec
 if TYPE_CHECKING:
     from workflow_rl.environments.env_batch import EnvBatchFactory
 
-NONE, LOCAL, AUTO = "none", "local", "auto"
-"""How a cluster is named, whether Ray is there or not. Other names are addresses."""
-
-
-def host_and_port(address: str) -> tuple[str, int]:
-    """Split an address "host:port". Raises ValueError."""
-    host, _, port = address.rpartition(":")
-    if not host or "/" in host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ValueError(f"{address!r} is neither none, local, auto nor host:port")
-    return host, int(port)
-
-
-def is_address(cluster: str) -> bool:
-    """Return whether a value of --cluster is a machine's address."""
-    return cluster not in (NONE, LOCAL, AUTO)
-
-
-def readable(cluster: str) -> str:
-    """Return a value of --cluster. Raises ValueError for an address that cannot be read."""
-    if is_address(cluster):
-        host_and_port(cluster)
-    return cluster
-
-
 CLOSE_SECONDS = 2.0
 POLL_SECONDS = 0.2
 """How long a thread that waits may go without checking whether it has to stop."""

@@ -229,7 +229,7 @@ def _evaluate(agent: Path | None, options: Mapping[str, Any]) -> bool:
 
 def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet: bool) -> None:
     """Score the agent of a run that has just ended: print what counts most, write all scores."""
-    from workflow_rl.collection.pool import NONE
+    from workflow_rl.collection.cluster_address import NONE
     from workflow_rl.evaluation.evaluate import scoring_of
     from workflow_rl.runs.saved_agent import play_sampled
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from workflow_rl.collection.pool import is_address
+from workflow_rl.collection.cluster_address import is_address
 from workflow_rl.commands.errors import own_command, telling, training_errors
 from workflow_rl.commands.options import given_options, spelling
 from workflow_rl.commands.options_by_env import named_here, require_agent

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from workflow_rl.collection.pool import NONE
+from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import SAVED
 from workflow_rl.errors import ConfigError

@@ -14,7 +14,7 @@ from workflow_rl.agents import algorithm
 from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.agents.settings import Count, CountOrNone, OneOf, Settings, giver
 from workflow_rl.agents.user_modules import is_found_as
-from workflow_rl.collection.pool import AUTO, LOCAL, NONE, readable
+from workflow_rl.collection.cluster_address import AUTO, LOCAL, NONE, readable
 from workflow_rl.environments.environment import Environment, interpreter
 from workflow_rl.environments.named_by_file import TRUST_IT, is_plain, require_named
 from workflow_rl.environments.source import default_env, guests

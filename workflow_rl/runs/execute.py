@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from workflow_rl import portable
 from workflow_rl.agents.ppo.config import REWARD, budgets_of
+from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.collection.messages import StopRequested
-from workflow_rl.collection.pool import NONE
 from workflow_rl.collection.worker_process import require_no_worker
 from workflow_rl.environments.source import guests
 from workflow_rl.errors import ConfigError, UserError

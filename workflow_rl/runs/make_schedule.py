@@ -11,8 +11,9 @@ from workflow_rl.agents.policies.numpy_policy import Policy
 from workflow_rl.agents.ppo.config import REWARD
 from workflow_rl.collection.assignments import EnvPosition, first_positions
 from workflow_rl.collection.async_collector import AsyncCollector
+from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.collection.pool import NONE, AnyPool
+from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.rollout import Collector, Following, Rollout, finite
 from workflow_rl.collection.schedule import BegunBatch, CollectorThread, ExactLag, Schedule, Share
 from workflow_rl.collection.trace import Trace

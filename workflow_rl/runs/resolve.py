@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from workflow_rl.agents import algorithm
 from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.agents.settings import Settings, WithTeacher, is_marked
-from workflow_rl.collection.pool import LOCAL, NONE
+from workflow_rl.collection.cluster_address import LOCAL, NONE
 from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.source import environment_of, guests
 from workflow_rl.errors import ConfigError

@@ -21,7 +21,7 @@ from optuna.trial import FrozenTrial, TrialState
 from tqdm import tqdm
 
 from workflow_rl.agents.algorithm import DivergedError
-from workflow_rl.collection.pool import NONE
+from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.errors import ObservationError, UserError
 from workflow_rl.output_files import NOT_OURS, replacing, write_json
 from workflow_rl.reporting import learning_curve

@@ -13,7 +13,7 @@ import pytest
 from tests.cli import output_of
 from workflow_rl.cluster import cluster
 from workflow_rl.cluster.cluster import require_answer
-from workflow_rl.collection.pool import host_and_port
+from workflow_rl.collection.cluster_address import host_and_port
 from workflow_rl.errors import ConfigError
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.make_schedule import make_pool

@@ -410,7 +410,7 @@ def _record(
         envs.close()
 
 
-def measured(
+def measures_read(
     environment: Environment, trajectories: Sequence[Trajectory]
 ) -> tuple[Sequence[Measure], Mapping[str, list[Ratio] | list[Times]]]:
     """Return what is measured of complete episodes, and what each measure reads of them: the
@@ -495,5 +495,5 @@ class ReturnScoring:
             returns_of,
             dict(environment.args),
             dict(zip(names, sums, strict=True)),
-            *measured(environment, trajectories),
+            *measures_read(environment, trajectories),
         )

@@ -153,10 +153,12 @@ def figure_of(readings: Readings, more_is_better: bool = False) -> Figure:
     read = [of_episode for of_task in readings for of_episode in of_task]
     if isinstance(read[0], Times):
         return Figure(mean, median=_median(readings))
-    ratios = [one for one in read if isinstance(one, Ratio) and one.of]
-    each = np.sort([ratio.value / ratio.of for ratio in ratios])
-    n_worst = math.ceil(WORST * len(each))
-    worst = each[:n_worst] if more_is_better else each[len(each) - n_worst :]
+    ratios = [ratio for ratio in read if isinstance(ratio, Ratio) and ratio.of]
+    from_worst = np.sort([ratio.value / ratio.of for ratio in ratios])
+    if not more_is_better:
+        from_worst = from_worst[::-1]
+    n_worst = math.ceil(WORST * len(from_worst))
+    worst = from_worst[:n_worst]
     return Figure(mean, float(worst.mean()) if n_worst else math.nan)
 
 
@@ -256,12 +258,13 @@ def plain_readings(by_task: Mapping[str, Mapping[str, Sequence[Ratio] | Sequence
 
 def _words(read: Sequence[Ratio] | Sequence[Times]) -> str:
     words, of = [], 1.0
-    for one in read:
-        if isinstance(one, Times):
-            words.append("|".join(",".join(map(str, times)) for times in one))
+    for of_episode in read:
+        if isinstance(of_episode, Times):
+            words.append("|".join(",".join(map(str, times)) for times in of_episode))
         else:
-            words.append(_number(one.value) + ("" if one.of == of else f"/{_number(one.of)}"))
-            of = one.of
+            whole = "" if of_episode.of == of else f"/{_number(of_episode.of)}"
+            words.append(_number(of_episode.value) + whole)
+            of = of_episode.of
     return " ".join(words)
 
 

@@ -330,6 +330,9 @@ def test_evaluations_measure():
         (read,) = readings_in(values)[measure.name]
         assert len(read) == 3
     (recoveries,) = readings_in(values)["recoveries"]
+    sums = scores.costs
+    both = zip(sums["restores"], sums["removes"], strict=True)
+    assert [ratio.value for ratio in recoveries] == [sum(of_episode) for of_episode in both]
     assert min(recoveries) > Ratio(5)
     assert [len(part) for part in values["by_step"][task]["clean_hosts"].values()] == [58] * 3
     assert "measured" not in values

@@ -82,6 +82,13 @@ class ProtocolScores(NamedTuple):
         )
 
     @property
+    def costs(self) -> dict[str, list[float]]:
+        """The sum of each cost in each episode of all cells, by the cost's name."""
+        episodes = [of.episode_costs for cell in self.cells for of in cell.trajectories]
+        sums = np.array(episodes)[:, : len(COSTS)].T.tolist()
+        return dict(zip(COSTS, sums, strict=bool(sums)))
+
+    @property
     def check_lines(self) -> list[str]:
         """The line that says which episodes CybORG played again, if there is one."""
         return [] if self.checked is None else [self.checked]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workflow_rl.cage.measures import HOSTS, OF_RECOVERIES, of_hosts, table_of
-from workflow_rl.cage4.scenario.costs import EVALUATED
+from workflow_rl.cage4.scenario.costs import COSTS, EVALUATED
 from workflow_rl.cage4.scenario.scenario4 import AGENT_ZONES, ON_HOSTS, OWN_ZONES, ZONES
 from workflow_rl.evaluation.measures import (
     BY_STEP,
@@ -88,11 +88,12 @@ BLUE_MEASURES = (
 
 class Measured(NamedTuple):
     """What was read of episodes: by measure, and by zone and measure. clean_hosts: their number at
-    the end of each step, `[T]` of each episode."""
+    the end of each step, `[T]` of each episode. sums: of each of `COSTS`, `[C]` of each episode."""
 
     of_all: Readings
     of_zones: Mapping[str, Readings]
     clean_hosts: Sequence[NDArray[np.float64]]
+    sums: Sequence[NDArray[np.float64]]
 
     def plain(self, task: str) -> dict[str, Any]:
         """Return what evaluation.json keeps of these episodes, which are those of a task."""
@@ -109,7 +110,8 @@ def joined_measures(parts: Sequence[Measured]) -> Measured:
     """Return what was read of several parts' episodes, one after another."""
     of_zones = {zone: _joined([of.of_zones[zone] for of in parts]) for zone in parts[0].of_zones}
     clean_hosts = [of_episode for of in parts for of_episode in of.clean_hosts]
-    return Measured(_joined([of.of_all for of in parts]), of_zones, clean_hosts)
+    sums = [of_episode for of in parts for of_episode in of.sums]
+    return Measured(_joined([of.of_all for of in parts]), of_zones, clean_hosts, sums)
 
 
 def _joined(parts: Sequence[Mapping[str, Sequence[Any]]]) -> dict[str, list[Any]]:
@@ -128,7 +130,8 @@ def read_episode(costs: NDArray[np.float64], masks: Sequence[NDArray[np.bool_]])
     # No mask shows the contractor's hosts.
     sizes[CONTRACTOR] = int(costs[0, : len(HOSTS)].sum()) - sum(sizes.values())
     of_zones = {zone: _shares(by_name, zone, float(size)) for zone, size in sizes.items()}
-    return Measured(of_all, of_zones, [by_name[HOSTS[0]]])
+    sums = costs[:, : len(COSTS)].sum(axis=0)
+    return Measured(of_all, of_zones, [by_name[HOSTS[0]]], [sums])
 
 
 def _shares(costs: Costs, zone: str, size: float) -> Readings:

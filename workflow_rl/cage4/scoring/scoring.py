@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
+import numpy as np
 from prettytable import PrettyTable
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -23,6 +24,7 @@ from workflow_rl.cage4.env.arguments import MOST_STEPS, EpisodeSettings, OneRed
 from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.red.roster import REDS
 from workflow_rl.cage4.scenario import scenario4
+from workflow_rl.cage4.scenario.costs import COSTS
 from workflow_rl.cage4.scoring.leaderboard import KNOWN
 from workflow_rl.cage4.scoring.measures import BLUE_MEASURES, Measured, joined_measures
 from workflow_rl.cage4.scoring.protocol import Author, TeamScores, play_protocol
@@ -136,6 +138,14 @@ class Cage4Scores(NamedTuple):
     def _measured(self) -> list[Measured]:
         """What was read in each scenario; empty for scores from a file."""
         return [scores.measured for scores in self.by_scenario.values() if scores.measured]
+
+    @property
+    def costs(self) -> dict[str, list[float]]:
+        """The sum of each cost in each episode, by the cost's name."""
+        if not self._measured:
+            return {}
+        sums = np.array(joined_measures(self._measured).sums).T.tolist()
+        return dict(zip(COSTS, sums, strict=True))
 
     def _measure_lines(self) -> list[str]:
         if not self._measured:

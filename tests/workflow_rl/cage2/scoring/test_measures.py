@@ -51,6 +51,8 @@ def test_an_evaluation_measures_its_episodes() -> None:
             held = costs[:, 12:] > 0
             assert sum(times.over) + sum(times.cut) == held.sum() - held[-1].sum()
             assert len(times.cut) == held[-1].sum()
+    sums = scores.costs["clean_hosts"]
+    assert sums == [ratio.value for of_cell in read["hosts clean"] for ratio in of_cell]
     asleep = {name: of_task[1] for name, of_task in read.items()}
     assert asleep["time to first counter-action"] == [Times()] * 6
     (held, never_held) = (of["clean_hosts"] for of in plain["by_step"].values())

@@ -153,7 +153,8 @@ def test_evaluations_too_count_each_kind_as_often_as_it_is_drawn(tmp_path):
         kinds = [spec.variant for spec in specs]
         assert len({kinds.count(one) for one in RED_AGENTS}) > 1
         played = [returns[one] for one in kinds]
-        return SimpleNamespace(returns=played, variants=kinds, skipped=[], trajectories=[])
+        rollout = {"returns": played, "variants": kinds, "skipped": [], "trajectories": []}
+        return SimpleNamespace(**rollout, episode_costs=[])
 
     learner = Learner(config_of(eval_episodes=20), tmp_path / "run")
     learner.agent = make_agent(learner.config)

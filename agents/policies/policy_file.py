@@ -21,7 +21,7 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from workflow_rl.agents.policies.further_distributions import from_plain
-from workflow_rl.agents.policies.network import ACTIVATIONS
+from workflow_rl.agents.policies.network import ACTIVATIONS, MOST
 from workflow_rl.agents.policies.numpy_policy import OPTIONAL_ARRAYS, Parameters, PolicyParameters
 from workflow_rl.errors import UserError
 
@@ -157,7 +157,7 @@ def _fits_together(policy: PolicyParameters) -> bool:
     arrays = [*policy.weights, *policy.biases, *normalising, *log_std]
     return (
         network.fits(policy.layers)
-        and policy.n_further >= 0
+        and 0 <= policy.n_further <= MOST
         and (distribution.takes_masks or not policy.masked)
         and type(distribution.n_outputs) is int
         and distribution.n_outputs == n_outputs >= 1

@@ -77,6 +77,8 @@ class Multipliers:
                 raise ValueError("it has other budgets")
             if not all(type(number) is float and math.isfinite(number) for number in numbers):
                 raise ValueError("its multipliers are no numbers")
+        if min([*state["now"], *state["integral"]]) < 0:
+            raise ValueError("its multipliers are below 0")
         self.now, self._integral, *excess = map(np.array, parts)
         self._excess = excess[0] if excess else None
 

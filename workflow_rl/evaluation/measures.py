@@ -15,7 +15,6 @@ from workflow_rl.agents.ppo.config import Budget, budgets_of
 from workflow_rl.agents.settings import Settings
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.evaluation.intervals import FloatArray, Mean, mean_of, quantile
-from workflow_rl.output_files import require_numbers
 from workflow_rl.terminal import fitting
 from workflow_rl.text_table import text_table
 
@@ -23,6 +22,9 @@ Costs: TypeAlias = "Mapping[str, FloatArray]"
 """The costs of an episode's steps [T], by name."""
 MEASURES, BY_STEP = "measures", "by_step"
 """The names under which evaluation.json keeps readings and courses."""
+MOST = 1e100
+"""Values of episodes in a file are smaller: their squares are finite."""
+MOST_IN_TABLE = 2**25
 MOST_STEPS = 20_000
 """The longest time that is read from a file: a table of all times is made."""
 WORST = 0.05
@@ -163,21 +165,24 @@ def figure_of(readings: Readings, more_is_better: bool = False) -> Figure:
 
 
 def difference(ours: Readings, theirs: Readings) -> Mean:
-    """Return how much more one measure is of one agent than of another, in the same episodes."""
-    estimate, without = _estimated(ours)
-    other, without_other = _estimated(theirs)
+    """Return how much more one measure is of one agent than of another, in the same episodes. Mean
+    times of both go up to the same time, the longest that was seen of both."""
+    n_times = min(_life_table(readings)[0].shape[1] for readings in (ours, theirs))
+    estimate, without = _estimated(ours, n_times)
+    other, without_other = _estimated(theirs, n_times)
     return Mean(estimate - other, _half(ours, without - without_other))
 
 
-def _estimated(readings: Readings) -> tuple[float, FloatArray]:
-    """Return the estimate over all episodes, and those [N] without each of the N episodes."""
+def _estimated(readings: Readings, n_times: int | None = None) -> tuple[float, FloatArray]:
+    """Return the estimate over all episodes, and those [N] without each of the N episodes. n_times:
+    how many times, from 0 on, means of times count; None: all that were seen."""
     read = [of_episode for of_task in readings for of_episode in of_task]
     if not isinstance(read[0], Times):
         values, sizes = np.array(read, np.float64).T
         with np.errstate(invalid="ignore"):
             without = (values.sum() - values) / (sizes.sum() - sizes)
             return float(values.sum() / sizes.sum()), without
-    ends, at_risk = _life_table(readings)
+    ends, at_risk = (table[:, :n_times] for table in _life_table(readings))
     if not ends.size:
         return math.nan, np.full(len(read), math.nan)
     all_ends, all_at_risk = ends.sum(axis=0), at_risk.sum(axis=0)
@@ -277,10 +282,14 @@ def readings_in(scores: Mapping[str, Any]) -> dict[str, Readings]:
     name, the readings of each task. Raises AttributeError, LookupError, TypeError or ValueError for
     what `plain_readings` does not give."""
     tasks = [*scores.get(MEASURES, {}).values()]
-    return {
+    read: dict[str, Readings] = {
         name: [_readings_in_words(measured[name]) for measured in tasks]
         for name in (tasks or [{}])[0]
     }
+    for readings in read.values():
+        if not all(readings) or len({type(of) for of_task in readings for of in of_task}) > 1:
+            raise ValueError("a measure has no episodes, or numbers beside times")
+    return read
 
 
 def _readings_in_words(text: Any) -> list[Any]:
@@ -294,8 +303,12 @@ def _readings_in_words(text: Any) -> list[Any]:
         else:
             value, _, whole = word.partition("/")
             of = float(whole) if whole else of
+            if not (0 < of < MOST or of == float(value) == 0) or not abs(float(value)) < MOST:
+                raise ValueError(f"{word[:50]} is no value of an episode")
             read.append(Ratio(float(value), of))
-            require_numbers(*read[-1])
+    times = [time for of in read if isinstance(of, Times) for time in (*of.over, *of.cut)]
+    if len(read) * max(times, default=0) > MOST_IN_TABLE:
+        raise ValueError("the table of all times would fill the memory")
     return read
 
 

@@ -314,6 +314,7 @@ class Learner:
         self.state.recent_returns = other.state.recent_returns.copy()
         self.state.recent_variants = other.state.recent_variants.copy()
         self.state.recent_costs = other.state.recent_costs.copy()
+        self.state.evaluated_costs = other.state.evaluated_costs.copy()
         self.state.diverged = False
         self._policy = None
         self.run.end_record()

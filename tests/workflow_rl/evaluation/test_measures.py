@@ -108,6 +108,13 @@ def test_a_difference_is_one_of_the_same_episodes():
     assert difference(ours, theirs) == pytest.approx(mean_of([apart]))
 
 
+def test_mean_times_of_a_difference_go_up_to_the_same_time():
+    """The second agent has a time that is cut off later, and is else alike."""
+    ours = [[Times((0,)), *[Times((), (5,))] * 9]]
+    theirs = [[Times((0,)), *[Times((), (5,))] * 8, Times((), (50,))]]
+    assert difference(ours, theirs).mean == 0
+
+
 def test_intervals_of_shares_and_of_cut_times_cover():
     """400 samples of 60 episodes each: the true value is within 93% to 97% of the intervals, of
     which chance takes or gives 2%."""
@@ -136,10 +143,25 @@ def test_a_file_keeps_what_was_read():
     scores = json.loads(json.dumps({"measures": plain_readings({"task": read, "other": read})}))
     assert readings_in(scores) == {name: [values, values] for name, values in read.items()}
     assert readings_in({}) == {}
-    for text in ([["1"]], ["1"], 1, "ab", "1/a", "1|2|3", "a|", "|-1", "|20001"):
+    odd = (
+        [["1"]],
+        ["1"],
+        1,
+        "ab",
+        "1/a",
+        "1|2|3",
+        "a|",
+        "|-1",
+        "|20001",
+        "1/0",
+        "nan",
+        "1e308",
+        "",
+    )
+    for text in (*odd, "1 2|3", "|20000 " + "1| " * 2000):
         wrong = {"hits": text}
         with pytest.raises((AttributeError, LookupError, TypeError, ValueError)):
-            readings_in({"measures": {"task": wrong, "other": {}}})
+            readings_in({"measures": {"task": wrong}})
 
 
 def test_a_course_is_the_mean_of_each_step_and_where_nine_of_ten_episodes_are():

@@ -233,7 +233,8 @@ def task_name(red_agent: str, max_steps: int, scenario: str) -> str:
     """Return the name of a cell among the tasks of an evaluation: see `Scoring.returns`.
 
     scenario: as evaluation.json has it."""
-    changed = "" if scenario == SCENARIO2 else f", {scenario}"
+    is_official = scenario in (SCENARIO2, str(Scenario.scenario2()))
+    changed = "" if is_official else f", {scenario}"
     return f"{red_agent}, {max_steps} steps{changed}"
 
 

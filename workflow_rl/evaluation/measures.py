@@ -25,6 +25,7 @@ MEASURES, BY_STEP = "measures", "by_step"
 MOST = 1e100
 """Values of episodes in a file are smaller: their squares are finite."""
 MOST_IN_TABLE = 2**25
+"""Times an episode, in the table of a task's times: more would fill the memory."""
 MOST_STEPS = 20_000
 """The longest time that is read from a file: a table of all times is made."""
 WORST = 0.05
@@ -50,7 +51,7 @@ class Measure(NamedTuple):
     """A figure of an episode from the true state.
 
     read: returns an episode's Ratio, or its Times. unit: what the figure counts. meaning: its
-    definition, a sentence. more_is_better: whether the worst episodes are those that have least.
+    definition, a sentence. more_is_better: whether the worst episodes are those with the least.
     """
 
     name: str

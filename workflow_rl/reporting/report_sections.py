@@ -239,15 +239,13 @@ def scores(runs: Sequence[Run]) -> Section:
 def measures(runs: Sequence[Run]) -> list[Section]:
     """Return what `evaluate` measured besides the return, if it measured anything: a table, and how
     each figure that it kept by steps goes through an episode."""
-    measured = [run for run in runs if run.measured]
+    measured = [(run, read) for run in runs if (read := run.measured)]
     rows = []
-    for name in dict.fromkeys(name for run in measured for name in run.measured):
-        cells = (
-            _figure_told(run.measured[name]) if name in run.measured else "" for run in measured
-        )
+    for name in dict.fromkeys(name for _, read in measured for name in read):
+        cells = (_figure_told(read[name]) if name in read else "" for _, read in measured)
         rows.append([escaped(name), *cells])
-    heading = ["Mean, 95%", *(escaped(run.name) for run in measured)]
-    body = _charts_by_step(measured) + table(heading, rows, "Measures")
+    heading = ["Mean, 95%", *(escaped(run.name) for run, _ in measured)]
+    body = _charts_by_step([run for run, _ in measured]) + table(heading, rows, "Measures")
     return [Section("Measures", body)] if rows else []
 
 

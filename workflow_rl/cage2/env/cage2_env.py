@@ -126,6 +126,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self.red_agent = red_agent
         self.simulator = simulator
         self.measures = measures
+        self._cost_names = evaluated_costs([self.scenario]) if measures else ()
         self._dtype = self.observation_space.dtype
         # By the name of a red agent of the user's own. None is the simulator of CAGE-2's own three.
         self._simulators: dict[str | None, Simulator] = {}
@@ -214,8 +215,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     def _costs(self, held_before: int, facts: Facts) -> dict[str, float]:
         """Return the costs of the last step. held_before: `Simulator.held` before the step."""
         blue_success, red_action, _, red_success, _ = facts
-        names = evaluated_costs([self.scenario])
-        costs = np.empty(len(names))
+        costs = np.empty(len(self._cost_names))
         of = tables_of(self.scenario).of
         write_costs(
             costs,
@@ -227,7 +227,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             held_before,
             self._simulator.held,
         )
-        return dict(zip(names, costs.tolist(), strict=True))
+        return dict(zip(self._cost_names, costs.tolist(), strict=True))
 
     def _info(self, facts: Facts) -> dict[str, Any]:
         blue_success, red_action, red_target, red_success, suspicious_hosts = facts

@@ -1,8 +1,8 @@
 """Attackers of CAGE-4 that are written in Python, and play Red in both simulators.
 
-An attacker is an object with the two methods of `RedProgram`. It plays the six red agents of an
-episode. In each step, `act` is called for every agent that has a session and is not busy, in the
-order of the agents' numbers.
+An attacker is an object with the two methods of `RedProgram`. One attacker plays all six red agents
+of an episode. In each step, `act` is called for every agent that has a session and is not busy, in
+the order of the agents' numbers.
 
     class Patient:
         def begin(self, random):
@@ -38,7 +38,7 @@ HOSTS = tuple(tuple(HOST_NAMES[host] for host in hosts) for hosts in RED_HOSTS)
 
 
 class AgentSees:
-    """What one red agent has observed up to now, and what it may do.
+    """What one red agent has observed up to now, and which actions are possible.
 
     The object is valid until Red acts.
 
@@ -75,19 +75,19 @@ class AgentSees:
     @property
     def success(self) -> bool | None:
         """Whether this agent's last action succeeded. None: the action is in progress, or CybORG
-        does not tell its outcome."""
-        # The outcomes are numbered from 1.
+        does not tell the outcome."""
+        # OUTCOMES counts from 1.
         outcome = 1 + int(self.obs[red_api.SUCCESS : red_api.KIND].argmax())
         return {TRUE: True, FALSE: False}.get(outcome)
 
     @property
     def phase(self) -> int:
-        """The phase of the mission: 0 before it, 1 in mission A, 2 in mission B."""
+        """The phase: 0 before the missions, 1 in mission A, 2 in mission B."""
         return int(self.obs[: red_api.SUCCESS].argmax())
 
     @property
     def known(self) -> list[str]:
-        """The hosts whose address this agent knows."""
+        """The hosts whose addresses this agent knows."""
         return self._hosts_with(red_api.ADDRESS)
 
     @property
@@ -97,7 +97,7 @@ class AgentSees:
 
     @property
     def roots(self) -> list[str]:
-        """The hosts on which this agent has a session with root's rights."""
+        """The hosts on which this agent has root's session."""
         return self._hosts_with(red_api.ROOT)
 
     def ports(self, host: str) -> list[int]:
@@ -119,7 +119,7 @@ class AgentSees:
 class PythonReds:
     """An attacker that plays the red team in many envs, with the methods of a `TeamPolicy`.
 
-    A worker process receives the attacker's name alone, and imports the class itself.
+    A worker process receives only the attacker's name, and imports the attacker's class.
     """
 
     def __init__(self, attacker: Attacker) -> None:
@@ -158,7 +158,7 @@ class PythonReds:
 
 def red_program(attacker: Attacker) -> Any:
     """Import the attacker's module, and return the class or object there. Raises AttackerError."""
-    needs_cyborg = f"{attacker.name} acts as CybORG's agents do: choose the simulator cyborg"
+    needs_cyborg = f"{attacker.name} is an agent of CybORG: choose the simulator cyborg"
     try:
         red = attacker.found()
     except AttackerError as error:

@@ -1,4 +1,4 @@
-"""CAGE-4 as a guest: what it brings."""
+"""What CAGE-4 brings to the package, as a guest."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Cage4Guest(CageGuest):
     measured: ClassVar = {"compiled": {"simulator": "compiled"}}
     champion: ClassVar = ChampionBudget(CHAMPION["total_episodes"], selection=1000, score=100)
     released: ClassVar = RELEASED
-    # A training episode has one more reward than the challenge's scores count.
+    # A training episode's return has one more step than the challenge's scores.
     has_verdicts: ClassVar = False
 
     def arguments(self) -> type[Settings]:
@@ -53,7 +53,7 @@ class Cage4Guest(CageGuest):
     def sides(self, args: Mapping[str, Any]) -> Mapping[str, Side]:
         if args["scenarios"]:
             raise ConfigError(
-                "scenarios", "are several: both sides of a duel play in one, given by its values"
+                "scenarios", "cannot be named for a duel: give the values of one scenario"
             )
         blue = {name: value for name, value in args.items() if name != "red_agent"}
         red = {"max_steps": args["max_steps"], **dataclasses.asdict(Scenario.among(args))}

@@ -33,12 +33,12 @@ from workflow_rl.cage4.scenario.simulator_protocol import RedSideSimulator, Simu
 from workflow_rl.output_files import appending
 
 AllChosen: TypeAlias = tuple[list[int], NDArray[np.bool_] | None, Chosen | None]
-"""What all agents do in one step: the actions and messages of the five blue agents, and the
-arguments of `RedSideSimulator.choose`, or None if a class of CybORG plays Red."""
+"""What all agents do in one step: blue's five actions, blue's messages or None, and the arguments
+of `RedSideSimulator.choose`, or None if a class of CybORG plays Red."""
 
 
 class TeamAndReds:
-    """The `comparison.Players`. reds: None if a class of CybORG plays Red."""
+    """CAGE-4's `comparison.Players`. reds: None if a class of CybORG plays Red."""
 
     def __init__(self, team: SingleTeam, reds: RandomReds | OneTeam | None) -> None:
         self._team = team
@@ -60,8 +60,8 @@ class TeamAndReds:
 class SimulatorSide:
     """A simulator, as a `comparison.ComparedSimulator`.
 
-    from_outside: whether the simulator is a RedSideSimulator. If so, what the red agents see is
-        compared too.
+    from_outside: whether the simulator is a RedSideSimulator. Then, what the red agents see is
+        compared, too.
     """
 
     def __init__(self, simulator: Any, from_outside: bool = False) -> None:
@@ -111,7 +111,7 @@ class Cage4Comparison:
     scenario: the scenario of all episodes.
 
     An episode's red agent is a class of CybORG, one of `RED_TEAMS`, or the path of a trained red
-    team. The last two choose from outside of the simulator.
+    team. Teams of `RED_TEAMS` and trained teams choose from outside of the simulator.
     """
 
     names: tuple[str, str]
@@ -155,7 +155,7 @@ def first_element(name: str, value: Any, other: Any) -> tuple[str, Any, Any]:
     """Return the path of the first element that differs, and the two elements.
 
     name: the beginning of the path.
-    value, other: two values that differ: vectors, or plain values. The order of keys counts.
+    value, other: two values that differ: vectors, or plain values. An order of keys can differ.
     """
     if isinstance(value, np.ndarray):
         if np.shape(value) != np.shape(other) or value.ndim != 1:
@@ -185,10 +185,10 @@ def recorded_comparisons(
     """Compare many episodes, and continue where an earlier call stopped.
 
     Args:
-        record: a file to which each result is appended as a line. An episode of the file is not
-            played again if the arguments and the code of `cage4` were those of this call.
+        record: a file to which each result is appended as a line. An episode in the file is not
+            played again, if the file's arguments and code of `cage4` equal this call's.
         state_every: number of steps between comparisons of the whole states.
-        n_workers: processes.
+        n_workers: the number of processes.
 
     Yields:
         The results of all episodes: first those in the record, then the others as they end.
@@ -209,7 +209,7 @@ def recorded_comparisons(
 
 
 def _code_digest() -> str:
-    """Return a digest of the code of `cage4`. A recorded result counts for equal code alone."""
+    """Return a digest of the code of `cage4`. A recorded result counts only for equal code."""
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
@@ -224,7 +224,7 @@ def _recorded(record: Path, asked: dict[str, Any]) -> dict[ComparedEpisode, Comp
         try:
             entry = json.loads(line)
         except json.JSONDecodeError:
-            continue  # A command that is killed may leave a line that is cut off.
+            continue  # A command that was killed may leave part of a line.
         if all(entry.get(name) == value for name, value in asked.items()):
             names, steps, difference, error, seconds = entry["comparison"]
             episode = ComparedEpisode(*names)

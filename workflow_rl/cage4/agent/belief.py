@@ -25,14 +25,14 @@ OWNERS = np.array([owner for owner, _ in scenario4.OWN_ZONES])
 """The index of the agent that defends each own zone, `[7]`."""
 IS_USER = np.arange(N_PLACES) >= scenario4.N_SERVERS
 NEVER = -(10**6)
-"""Stands in place of a step if an event has not happened."""
+"""The step of an event that has not happened."""
 # The order is that of ON_HOSTS.
 ANALYSE, REMOVE, RESTORE, DECOY = range(1, 5)
 FIRST = np.stack(
     [np.full(N_AGENTS, -1), *(scenario4.FIRST_OF_KIND[kind] for kind in scenario4.ON_HOSTS)]
 )
-"""`[5, 5]`, by kind and agent: the index of the agent's first action of that kind. Kind 0 stands
-for no action on a host, and its entries are -1."""
+"""`[5, 5]`, by kind and agent: the index of the agent's first action of that kind. Kind 0 means no
+action on a host, and has the index -1."""
 _PLACE_OF = np.full(STRANGER + 1, -1)
 _PLACE_OF[NUMBERS] = np.arange(NUMBERS.size).reshape(NUMBERS.shape)
 """By a host's number: the host's index among the 7 * 16 hosts of own zones, or -1."""
@@ -41,8 +41,8 @@ _PLACE_OF[NUMBERS] = np.arange(NUMBERS.size).reshape(NUMBERS.shape)
 class Belief:
     """The knowledge of all agents in N envs. The caller passes every step to `update`.
 
-    If no shape is given, an attribute is `[N, 7, 16]`, with an entry for each host of an own zone.
-    A Restore of a host resets the host's entries. A step is NEVER if nothing of the kind happened.
+    An attribute without a shape is `[N, 7, 16]`, with an entry for each host of an own zone. A
+    Restore of a host resets the host's entries. A step is NEVER if the event has not happened.
 
     Attributes:
         step: int `[N]`, how many steps were read.
@@ -54,12 +54,12 @@ class Belief:
         n_taken: int, how many hosts red took from this host.
         decoys: int, how many decoys were deployed.
         removed: bool, whether a Remove ended since the last Analyse.
-        analysed, restored: int, the step of the last Analyse and Restore. Both begin at 0.
+        analysed, restored: int, the step of the last Analyse and the last Restore. Both begin at 0.
         attacked: int, the last step in which the host showed a shell.
         suspected: int, the step of the first attack from this host.
         scanned: int, the last step in which red scanned this host.
         n_restores: int `[N, 5]`, how many Restores the agent began.
-        last_seen: int `[N, 5]`, the last step in which the agent saw red act.
+        last_seen: int `[N, 5]`, the last step in which the agent saw an action of red.
         news: int `[N, 5]`, the last step in which the agent learned of a shell, of root, or of an
             attack from one of its hosts.
     """
@@ -169,11 +169,11 @@ class Belief:
         self.news[envs, OWNERS[zones]] = self.step[envs]
 
     def is_pressing(self, envs: Any) -> Bits:
-        """Return which agents `[M, 5]` know of a shell or of root."""
+        """Return which agents `[M, 5]` know of a shell or of red's root on one of their hosts."""
         known = ((self.shell[envs] | self.root[envs]) & self.exists[envs]).any(axis=2)
         pressing: Bits = np.logical_or.reduceat(known, scenario4.FIRST_ZONE_OF_AGENT, axis=1)
         return pressing
 
     def suspects(self, envs: Any) -> Bits:
-        """Return which hosts `[M, 7, 16]` have a shell or red's root, or were used to attack."""
+        """Return which hosts `[M, 7, 16]` have a shell or red's root, or are sources of attacks."""
         return (self.shell[envs] | self.root[envs] | self.source[envs]) & self.exists[envs]

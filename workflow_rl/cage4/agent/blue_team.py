@@ -38,23 +38,23 @@ class BlueSees(NamedTuple):
 class BlueTeam(Protocol):
     """Five blue agents, in envs that are numbered from 0.
 
-    reads_raw: whether the team reads `BlueSees.raw`. If so, it reads only the messages in
-    `BlueSees.obs`.
+    reads_raw: whether the team reads `BlueSees.raw`. Such a team reads nothing of `BlueSees.obs`
+    but the messages.
     """
 
     @property
     def reads_raw(self) -> bool: ...
 
     def begin(self, envs: Sequence[int], seeds: Sequence[int], masks: Bits, seen: BlueSees) -> None:
-        """Begin episodes in M envs. seeds: they decide the team's draws. masks: [M, 570]."""
+        """Begin episodes in M envs. seeds: for the team's own draws. masks: [M, 570]."""
 
     def act(self, envs: Sequence[int]) -> tuple[Joint, Bits | None]:
         """Return actions [M, 5], and messages [M, 5, 8] or None."""
 
     def see(self, envs: Sequence[int], taken: Joint, seen: BlueSees) -> None:
-        """Look at what a step showed.
+        """Read what a step showed.
 
-        taken: the actions [M, 5] that were played, a Sleep where an agent was busy.
+        taken: the actions [M, 5] that were played. A busy agent's action is a Sleep.
         """
 
 
@@ -72,7 +72,7 @@ class SingleTeam:
         self._taken: Joint = np.array([SLEEP_ACTIONS])
 
     def reset(self, masks: Sequence[Bits], seed: int) -> None:
-        """Begin an episode. masks: as `Simulator.masks`. seed: it decides the team's draws."""
+        """Begin an episode. masks: `Simulator.masks`. seed: for the team's own draws."""
         self._beginning = seed, np.concatenate(masks)[None]
 
     def act(

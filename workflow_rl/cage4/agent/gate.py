@@ -1,12 +1,12 @@
 """How a team plays against a red that hides: a gate, the chance of hidden sessions, and a rule.
 
-A mail opens a session for red, and leaves no trace. An Impact leaves no trace either. With these
-two, red can cost blue up to 10 in every second step. The challenge's red agent does not hide,
-because it exploits hosts all the time. So the gate is open while the team sees few exploits. The
-agents then restore hosts by the chance that red hides there, and probe hosts with decoys. The PID
-of a new process is 1 to 9 above the highest PID of its host. So the PIDs of two decoys tell how
-likely red started a process between them. This module needs NumPy alone, because submissions
-contain a copy.
+A phishing mail opens a session for red, and shows nothing to blue. An Impact shows nothing either.
+With mails and Impacts, red can cost blue up to 10 in every second step. The challenge's red agent
+does not hide, because it exploits hosts all the time. So the gate is open while the team sees few
+exploits. While the gate is open, agents restore hosts on which red probably hides, and probe others
+with decoys. The PID of a new process is 1 to 9 above the highest PID of its host. So the PIDs of
+two decoys tell how likely red started a process between the two. This module needs NumPy alone,
+because submissions contain a copy.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MAILS = 1 / 300
 """The chance that a mail opens a session on a user's host in one step."""
 # A host is restored if the chance of a hidden session exceeds one of these limits. HIGH, MIDDLE and
 # LOW are for zones in which an Impact costs 10, 3 or less. OF_SEVERAL is for the agent of three
-# zones, where mails come faster than it restores.
+# zones, because mails open sessions there faster than one agent restores hosts.
 HIGH, MIDDLE, LOW, OF_SEVERAL = 0.03, 0.05, 0.1, 0.3
 _ZONES = np.array(
     [scenario4.ZONES.index(scenario4.AGENT_ZONES[agent][i]) for agent, i in scenario4.OWN_ZONES]
@@ -52,21 +52,21 @@ PRICE = -np.array(scenario4.REWARDS)[:, _ZONES, IMPACT_COST].astype(np.float64)
 """What an Impact costs, by phase and own zone `[3, 7]`."""
 _OF_ONE = (scenario4.N_ZONES_OF_AGENT == 1)[OWNERS][:, None]
 _HEARD_IN = scenario4.FIRST_OBS + np.array(OBS_SIZES) - (N_AGENTS - 1) * MESSAGE_BITS
-# The first message that agent 1 reads is agent 0's. Agent 0 reads those of agents 1 to 4 in order.
+# The first message that agent 1 reads is agent 0's. Agent 0 reads the messages of 1 to 4 in order.
 _BIT_IN = np.array([_HEARD_IN[1], *(_HEARD_IN[0] + MESSAGE_BITS * np.arange(N_AGENTS - 1))])
-"""The index in a row of observations of the first bit of each agent's message, `[5]`."""
+"""The index of the first bit of each agent's message in a row of observations, `[5]`."""
 _GAPS = np.arange(2 * MOST_APART + 1)
 _ALONE = np.where((_GAPS >= 1) & (_GAPS <= MOST_APART), 1 / MOST_APART, 0)
 _BEHIND_ANOTHER = np.maximum(0, MOST_APART - np.abs(_GAPS - MOST_APART - 1)) / MOST_APART**2
-# The likelihood of each gap between the PIDs of two successive decoys on a host: _ALONE if no
-# process started between them, _BEHIND_ANOTHER if one did.
+# The likelihood of each gap between the PIDs of two successive decoys on a host. _ALONE: no process
+# started between the decoys. _BEHIND_ANOTHER: one process started between the decoys.
 
 
 class Gate:
-    """What the agents have told each other of exploits in N envs, and where red may hide.
+    """The exploits that agents reported by messages in N envs, and where red may hide.
 
     is_open: bool `[N]`, whether red seems to hide. Each agent computes this from all messages.
-    chance: `[N, 7, 16]`, the chance that a session hides on a host, up to its last decoy.
+    chance: `[N, 7, 16]`, the chance that a session hides on a host since before its last decoy.
     """
 
     def __init__(self, belief: Belief) -> None:
@@ -88,8 +88,8 @@ class Gate:
     def see(self, envs: Any, obs: Any, raw: NDArray[Any]) -> None:
         """Read the messages, exploits and decoys of a step. obs: `[M, 578]`. raw: `RAW` `[M]`."""
         step = self._belief.step[envs]
-        # The bit says that the agent saw no exploit. A message that is missing has the bit 0, and
-        # counts as an exploit.
+        # The bit says that the agent saw no exploit. A missing message is read as 0, which counts
+        # as an exploit.
         self._heard[envs, step % SPAN] = (obs[:, _BIT_IN] <= 0).sum(axis=1)
         self._n_heard[envs] += self._heard[envs, step % SPAN]
         hides = (self._n_heard[envs] * SPAN < step) | ~self._heard[envs].any(axis=1)
@@ -115,7 +115,7 @@ class Gate:
         pid = self._pid[envs]
         new = shown.astype(np.int64)
         gap = np.clip(new - pid, 0, 2 * MOST_APART)
-        # Bayes' rule: how likely a process started since the last decoy, given the gap.
+        # Bayes' rule gives the chance that a process started since the last decoy, given the gap.
         with_one = since * _BEHIND_ANOTHER[gap]
         alone = (1 - since) * _ALONE[gap]
         found = np.divide(with_one, with_one + alone, out=np.ones_like(since), where=alone > 0)

@@ -21,7 +21,7 @@ N_WORDS = 2**LEARNED_BITS
 def alerts(suspected: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return what the agents send, bool [M, 5, 8]: two bits for each of an agent's own zones.
 
-    The bits say whether the agent suspects a server, and whether it suspects a user host.
+    The first bit says that the agent suspects a server, the second that it suspects a user host.
     suspected: bool [M, 7, 16], the hosts of all own zones.
     """
     sent = np.zeros((len(suspected), len(AGENTS), MESSAGE_BITS), np.bool_)

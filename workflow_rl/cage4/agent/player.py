@@ -1,4 +1,4 @@
-"""A named team of CAGE-4, as `load_agent` returns it. It takes PettingZoo's dictionaries."""
+"""A named team of CAGE-4, as `load_agent` returns it. The team takes PettingZoo's dictionaries."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class TeamPlayer:
     def act(self, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> dict[str, int]:
         """Return the five agents' actions for what `reset` or `step` of the environment returned.
 
-        observations: by agent. Each is a dictionary if the team reads raw observations. Otherwise
-            it is an int vector, [92] for agents 0 to 3 and [210] for agent 4.
+        observations: by agent, a dictionary if the team reads raw observations. Otherwise an int
+            vector, [92] for agents 0 to 3 and [210] for agent 4.
         infos: by agent, with `busy_steps`. The infos of a reset also need `action_mask`, [82] for
             agents 0 to 3 and [242] for agent 4.
 
-        Raises ObservationError if an observation or a mask is missing, or an observation is of
-        another kind.
+        Raises ObservationError if an observation or a mask is missing, or an observation is not
+        what the team reads.
         """
         is_first = self._seed is not None
         try:

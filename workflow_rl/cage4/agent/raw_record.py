@@ -1,7 +1,7 @@
-"""What the agents' raw observations tell of hosts, as arrays that a policy reads.
+"""What the agents' raw observations show of hosts, as arrays that a policy reads.
 
-A record `RAW` holds one step of one network. It covers the hosts in the blue agents' zones. All its
-facts come from the dictionaries of `simulator_protocol.Simulator.raw_observations`.
+A record `RAW` holds one step of one network, for the hosts in the blue agents' zones. All its facts
+come from the dictionaries of `simulator_protocol.Simulator.raw_observations`.
 
 A host's number is its index in `scenario4.HOST_NAMES`. This module needs NumPy alone, because
 submissions contain a copy.
@@ -23,15 +23,15 @@ from workflow_rl.cage4.scenario.actions import OUTCOMES
 from workflow_rl.cage4.scenario.scenario4 import HOST_NUMBERS, UNKNOWN
 
 MAX_SOURCES = 6
-"""The most sources and the most shells that a host shows in one step: one for each red agent."""
+"""In one step, a host shows at most one source and one shell for each of the six red agents."""
 CMD, ESCALATE, ANALYSED = 1, 2, 4
 """Bits of `files`."""
 SCANNED, APPROACHED, PASSED, TAKEN, DECEIVED = 1, 2, 4, 8, 16
 """Bits of `seen`.
 
 - SCANNED: the source scanned the host. An exploit of a decoy looks like a scan.
-- APPROACHED: an SSH connection to this host was seen.
-- PASSED: an SSH connection to another host was seen here.
+- APPROACHED: an SSH connection from the source to this host was seen.
+- PASSED: an SSH connection from the source to another host was seen on this host.
 - TAKEN: an SSH exploit took the host.
 - DECEIVED: a decoy made an exploit fail.
 """
@@ -51,12 +51,12 @@ RAW = np.dtype(
         # The kind in DECOYS and the PID of a decoy that was deployed in this step, or 0.
         ("decoy", np.uint8, scenario4.N_HOSTS),
         ("decoy_pid", np.uint16, scenario4.N_HOSTS),
-        # A process event with a PID is a shell. Without a PID, it is a false alert of a green.
+        # A process event with a PID is a shell. One without a PID is a false alert of a green.
         ("n_shells", np.uint8, scenario4.N_HOSTS),
         ("shell_pid", np.uint16, (scenario4.N_HOSTS, MAX_SOURCES)),
         ("false_alerts", np.uint8, scenario4.N_HOSTS),
-        # The number of each host from which red acted, once, and the bits of how red acted. The
-        # first n_sources entries are valid.
+        # The number of each source, a host from which red acted, and the bits of how red acted.
+        # The first n_sources entries are valid.
         ("n_sources", np.uint8, scenario4.N_HOSTS),
         ("source", np.uint8, (scenario4.N_HOSTS, MAX_SOURCES)),
         ("seen", np.uint8, (scenario4.N_HOSTS, MAX_SOURCES)),
@@ -83,8 +83,8 @@ def plain_observation(value: Any) -> Any:
     instance of str, and its name otherwise. An action becomes the words of `scenario4.BlueAction`.
     An array or a tuple becomes a list. A number becomes an int, float or bool.
 
-    A policy that reads this form can also play on the official wrapper. Call this function on the
-    argument `observation` of `observation_change` there.
+    A policy that reads this form can also play on the official wrapper. There, call this function
+    on the argument `observation` of the wrapper's method `observation_change`.
     """
     if isinstance(value, dict):
         return {key: plain_observation(part) for key, part in value.items()}
@@ -98,7 +98,7 @@ def plain_observation(value: Any) -> Any:
         return value.tolist()
     if value is None or isinstance(value, str | int | float):
         return value
-    # What is left is an action.
+    # Any other value is an action.
     parts = vars(value)
     words = [type(value).__name__]
     if "hostname" in parts:
@@ -143,7 +143,7 @@ def _numbers_by_address(dictionary: Mapping[str, Any]) -> dict[Any, int]:
 
 
 def _read_host(record: Any, host: int, facts: Mapping[str, Any], hosts: Mapping[str, int]) -> None:
-    """Write what an agent is told of a host. hosts: the numbers of hosts, by address."""
+    """Write what an agent's dictionary shows of a host. hosts: the numbers of hosts, by address."""
     for file in facts.get("Files", ()):
         record["files"][host] |= _FILE_BITS[file["File Name"]]
     events: Counter[tuple[Any, ...]] = Counter()
@@ -153,7 +153,7 @@ def _read_host(record: Any, host: int, facts: Mapping[str, Any], hosts: Mapping[
             record["decoy_pid"][host] = process["PID"]
             record["decoy"][host] = DECOYS[process["service_name"]]
         elif "username" in process:
-            continue  # After a reset, the agent's own sessions are listed.
+            continue  # A reset lists the agent's own sessions, too.
         elif "PID" in process:
             shells.append(process["PID"])
         elif "remote_address" not in process["Connections"][0]:
@@ -167,7 +167,7 @@ def _read_host(record: Any, host: int, facts: Mapping[str, Any], hosts: Mapping[
         if local_port is not None:
             if local_port >= FIRST_PORT:
                 how = DECEIVED
-            elif n_events > 1:  # A password attack causes several equal events.
+            elif n_events > 1:  # An SSH exploit tries passwords, which causes several equal events.
                 how = TAKEN
             else:
                 how = SCANNED

@@ -1,7 +1,7 @@
 """Rules on the belief: which Analyse or decoy is worth most, and a team that plays by rules alone.
 
-An agent always analyses one of its hosts, or deploys a decoy, on which red's exploits fail. If
-Analyse found `escalate.sh` on a host, the agent restores this host instead. It removes shells, and
+Each agent analyses a host, or deploys a decoy, on which red's exploits fail. If Analyse found
+`escalate.sh` on a host, the agent restores this host instead. The agent also removes shells, and
 restores some of the hosts from which red attacked.
 """
 
@@ -35,22 +35,22 @@ _SLEEP = np.array(scenario4.SLEEP_ACTIONS)
 _PHASE_ENDS = (*scenario4.PHASE_STARTS[1:], scenario4.MAX_STEPS)
 _IS_ENTRANCE = np.zeros((len(OWNERS), N_PLACES), np.bool_)
 _IS_ENTRANCE[[0, 2, 6], 0] = True
-"""Entrances: the first servers of the zones next to the contractor's network, which are restricted
-A, restricted B and public access. Red knows these servers from the beginning. While red is busy
-with a failing exploit there, it does no Impact."""
+"""Entrances are the first servers of restricted zone A, restricted zone B and the public access
+zone, which are next to the contractor's network. Red knows the entrances from the beginning. While
+red exploits a decoy on an entrance, red does no Impact."""
 
 
 class Rules(NamedTuple):
     """The numbers of the rules. Their values were chosen on episodes that no report uses.
 
-    server: the worth of analysing a server, per step since its last Analyse. For a user's host it
-        is 1, because mails open sessions on users' hosts alone.
-    shell, source, removed: how much a shell, a first attack from the host, or a Remove there adds
-        to the worth of the next Analyse.
+    server: the worth of analysing a server, per step since its last Analyse. A user's host has the
+        worth 1 per step, because phishing mails open sessions on users' hosts alone.
+    shell, source, removed: what a shell on a host, the first attack from the host, or a Remove on
+        the host adds to the worth of the host's next Analyse.
     decoy, entrance: the worth of the first decoy on a user's host, and on an entrance. Other
         servers get no decoy.
     next_decoy: the worth of a further decoy, as a share of the worth of the decoy before it.
-    lead: from how many steps before its decisive phase a zone restores all sources.
+    lead: all sources in a zone are restored from this many steps before its decisive phase.
     taken: if red took this many hosts from one source, the agent restores the source.
     last: the number of last steps in which a Restore or Remove does not pay.
     """
@@ -69,11 +69,11 @@ class Rules(NamedTuple):
 
 RULES = Rules()
 ROBUST_RULES = RULES._replace(lead=80, taken=2)
-"""For all of `scenario4.SCENARIOS`. In some of them red takes more hosts, by mail or by speed."""
+"""For all `scenario4.SCENARIOS`. In some scenarios, red is faster or sends more phishing mails."""
 
 
 def worth_of_analysing(belief: Belief, envs: Any, rules: Rules = RULES) -> Floats:
-    """Return the worth of an Analyse of each host, `[M, 7, 16]`; -1 if the host does not exist."""
+    """Return what an Analyse of each host is worth, `[M, 7, 16]`; -1 if the host does not exist."""
     analysed = belief.analysed[envs]
     waited = belief.step[envs][:, None, None] - analysed
     worth = 1 + waited * np.where(IS_USER, 1, rules.server)
@@ -84,7 +84,7 @@ def worth_of_analysing(belief: Belief, envs: Any, rules: Rules = RULES) -> Float
 
 
 def worth_of_decoys(belief: Belief, envs: Any, rules: Rules = RULES) -> Floats:
-    """Return the worth of one more decoy on each host, `[M, 7, 16]`; below 0 if none helps."""
+    """Return what one more decoy on each host is worth, `[M, 7, 16]`; below 0 if it is useless."""
     first = np.where(IS_USER, rules.decoy, np.where(_IS_ENTRANCE, rules.entrance, -1))
     is_clean = belief.exists[envs] & ~belief.shell[envs] & ~belief.root[envs]
     return np.where(is_clean, first * rules.next_decoy ** belief.decoys[envs], -1)
@@ -92,7 +92,7 @@ def worth_of_decoys(belief: Belief, envs: Any, rules: Rules = RULES) -> Floats:
 
 def _routine(belief: Belief, envs: Any, rules: Rules) -> tuple[Joint, Floats]:
     """Return the kind of action for each host, and its worth, `[M, 7, 16]` each. The kind is
-    ANALYSE or DECOY. It is 0 if the host does not exist, or an action pays no more."""
+    ANALYSE or DECOY. The kind is 0 if the host does not exist, or the episode is about to end."""
     analysis = worth_of_analysing(belief, envs, rules)
     decoy = worth_of_decoys(belief, envs, rules)
     kinds = np.where(decoy > analysis, DECOY, np.where(analysis >= 0, ANALYSE, 0))
@@ -132,7 +132,7 @@ def ruled(belief: Belief, envs: Any, rules: Rules = RULES) -> Joint:
         belief.n_restores[envs][:, OWNERS] == 0
     )
     restores = source & (is_pressing[:, :, None] | (belief.n_taken[envs] >= rules.taken))
-    # A later entry is more urgent, and replaces the kind of an earlier one.
+    # A later entry is more urgent, and replaces the kind that an earlier entry set.
     ranked: tuple[tuple[Bits, int], ...] = (
         (restores, RESTORE),
         (shell, REMOVE),
@@ -148,8 +148,8 @@ def ruled(belief: Belief, envs: Any, rules: Rules = RULES) -> Joint:
 
 
 def remaining(belief: Belief, envs: Any) -> Joint:
-    """Return how many more steps the challenge counts `[M]`. Only longer episodes have steps from
-    500 on; for these, return a large number: that of the step."""
+    """Return how many more steps the challenge counts `[M]`. The challenge has no step from 500 on.
+    For such a step of a longer episode, return a large number: the step's number."""
     step = belief.step[envs]
     return np.where(step < scenario4.MAX_STEPS, scenario4.COUNTED_STEPS - step, step)
 

@@ -38,7 +38,7 @@ class SleepingTeam:
 
 
 class RandomTeam:
-    """A team that draws its messages, and its actions among the possible ones.
+    """A team that draws its messages at random, and its actions from the possible actions.
 
     kinds: the names of CybORG's classes of actions to draw from.
     """
@@ -73,7 +73,7 @@ class RandomTeam:
 
 
 class BurstTeam(RandomTeam):
-    """A team whose agents each draw a possible action, repeat it for 3 to 30 steps, and so on."""
+    """A team whose agents each draw a possible action, and repeat the action for 3 to 30 steps."""
 
     def __init__(self, n_envs: int = 1) -> None:
         super().__init__(n_envs)
@@ -97,11 +97,11 @@ class BurstTeam(RandomTeam):
 class RestoringTeam:
     """A team whose agents each restore the host with the latest event, or sleep if there is none.
 
-    An observation shows an event for one step. An event of a process is seldom a false alert.
+    An observation shows an event for one step. Few events of processes are false alerts.
 
     Args:
         on_connections: whether events of connections count too. Scans and greens also cause them.
-        memory: for how many steps an agent remembers an event. With 1, it knows the last step's.
+        memory: for how many steps an agent remembers an event. 1 means the last step's events.
     """
 
     reads_raw = False

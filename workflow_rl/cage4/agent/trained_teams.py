@@ -1,4 +1,4 @@
-"""Trained teams: the package's own, and those of users.
+"""Trained teams: the package's own teams, and teams that users trained.
 
 Functions import what they need, because the command line reads RELEASED without NumPy.
 """
@@ -35,7 +35,7 @@ def released_team(name: str, n_envs: int = 1) -> PolicyTeam:
 def trained_team(actor: Actor | None, environment: Environment) -> TeamMaker:
     """Return a maker of teams that play with `actor`.
 
-    Raises ConfigError if `actor` is no team, or its layout is not that of `environment`.
+    Raises ConfigError if `actor` is no team, or its layout differs from the environment's layout.
     """
     from workflow_rl.agents.policies.team_policy import TeamPolicy
     from workflow_rl.cage4.agent.policy_team import PolicyTeam
@@ -46,8 +46,8 @@ def trained_team(actor: Actor | None, environment: Environment) -> TeamMaker:
     if actor.parameters.layout != environment.spaces().team:
         raise ConfigError(
             "env",
-            "the team does not fit what agents see and do in CAGE-4 now, as one of an earlier "
-            "version of the package: train it anew",
+            "the team was trained with other observations or actions than CAGE-4 has now, as in an "
+            "earlier version of the package: train the team again",
         )
     args = environment.args
     shown = {name: args[name] for name in ("observation", "actions", "messages")}

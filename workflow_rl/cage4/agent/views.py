@@ -39,9 +39,9 @@ ACTION_SETS = {
 }
 """The kinds of actions that a team chooses from, by the name of the action set.
 
-With `suspects`, Remove and Restore are possible only on hosts that the belief suspects. An agent
-that does neither analyses a host or deploys a decoy. `steadfast` equals `suspects` while the gate
-is closed: see `gate`."""
+With `suspects`, Remove and Restore are possible only on hosts that the belief suspects. A free
+agent without a Remove or Restore analyses a host or deploys a decoy. `steadfast` equals `suspects`
+while the gate is closed: see `gate`."""
 SUSPECTING = ("suspects", "steadfast")
 
 Shown = NDArray[np.int8]
@@ -57,7 +57,7 @@ class View:
     """What the team sees in several envs, numbered from 0: the challenge's own vectors.
 
     A subclass may show more. The caller passes every step to `after`. listens: whether the agents
-    send messages.
+    send messages, and so hear those of the others.
     """
 
     dtype: type = np.uint8
@@ -73,7 +73,7 @@ class View:
 
     @classmethod
     def entities(cls, n_words: int = 1) -> tuple[Mapping[str, Any], ...]:
-        """Return each agent's hosts: see `agents.team.TeamLayout`. Flat vectors declare none.
+        """Return each agent's hosts: see `agents.team.TeamLayout`. Flat vectors name no hosts.
 
         n_words: how many words an agent can combine with each action.
         """
@@ -84,8 +84,8 @@ class View:
     ) -> NDArray[np.generic]:
         """Begin episodes in M envs: return what the team sees [M, D].
 
-        obs: [M, 578] and masks: [M, 570], those of the five agents, joined.
-        raw: `raw_record.RAW` [M], or [0] if the view does not read it.
+        obs: [M, 578] and masks: [M, 570], each joined from the five agents.
+        raw: `raw_record.RAW` [M], or [0] if the view does not read the record.
         """
         return obs.astype(self.dtype)
 
@@ -113,8 +113,8 @@ DEAR = 10
 def _clock() -> NDArray[np.float32]:
     """Return what each agent knows from the step's number alone, `[501, 5, 10]`.
 
-    The numbers are about the agent's first zone: two costs, three numbers of the time to the end,
-    whether the phase is decisive, and two numbers of the time to each later decisive phase."""
+    The numbers are about the agent's first zone: two costs, three functions of the time to the end,
+    whether the phase is decisive, and two functions of the time to each later decisive phase."""
     table = np.zeros((scenario4.MAX_STEPS + 1, N_AGENTS, 10), np.float32)
     for step in range(scenario4.MAX_STEPS + 1):
         phase = sum(step >= start for start in scenario4.PHASE_STARTS) - 1
@@ -135,7 +135,7 @@ def _clock() -> NDArray[np.float32]:
 
 CLOCK = _clock()
 SPANS = np.array([5, 40], np.float32)
-# A host's features are the flags, whether it is a server, the counts, and two numbers of each time.
+# A host's features are the flags, whether the host is a server, the counts, and each time twice.
 _FLAGS = ("exists", "shell", "had_shell", "root", "source", "removed")
 _COUNTS = ("n_taken", "decoys")
 _TIMES = ("analysed", "attacked", "suspected", "restored", "scanned")
@@ -144,23 +144,22 @@ _FIRST_COUNT = _IS_SERVER + 1
 _FIRST_TIME = _FIRST_COUNT + len(_COUNTS)
 N_FEATURES = _FIRST_TIME + len(_TIMES) * len(SPANS)
 RHYTHM = 8
-"""An agent that knows of sources alone decides again after this many steps."""
+"""The number of steps after which an agent decides again, if nothing makes it decide earlier."""
 N_CONTEXT = CLOCK.shape[-1] + 6 + len(SPANS)
 
 
 class BeliefView(View):
     """What blue knows from the whole episode: see `belief.Belief`. An agent sees, float32:
 
-    - 18 numbers about the step and the agent. They tell the costs of failed work and of an Impact,
-      the time to the end and to the agent's decisive phase, and the agent's Restores. They tell
-      when it last saw red act, and how many of its hosts have a shell, have red's root, are
-      sources, or exist.
+    - 18 numbers about the step and the agent. They are the ten numbers of CLOCK, how many of the
+      agent's hosts have a shell, have red's root, are sources, or exist, two numbers of the agent's
+      Restores, and when the agent last saw red act.
     - 19 numbers of each of its 16 or 48 hosts. The first number of all hosts comes before the
-      second number of all hosts. The numbers are the host's attributes in `Belief`, and whether it
-      is a server. A time is shown as s / (s + steps since then), for s = 5 and s = 40.
+      second number of all hosts. The numbers are the host's attributes in `Belief`, and whether the
+      host is a server. A time is shown as s / (s + steps since the time), for s = 5 and s = 40.
     - 32 bits of messages from the other four agents, if the agents send messages.
 
-    gate: whoever sets it has it read every step, too.
+    gate: if a caller sets a gate, the view passes every step to the gate, too.
     """
 
     dtype = np.float32
@@ -202,14 +201,15 @@ class BeliefView(View):
         return self._shown(envs, obs)
 
     def suspects(self, envs: Sequence[int]) -> Bits:
-        """Return which actions [M, 570] are on a suspected host, or are no Remove or Restore."""
+        """Return which actions [M, 570] remain: Remove and Restore only on suspected hosts."""
         possible = np.ones((len(envs), scenario4.N_MASKS), np.bool_)
         possible[:, scenario4.ON_HOSTS["Restore"]] = self.belief.suspects(list(envs))
         possible[:, scenario4.ON_HOSTS["Remove"]] = self.belief.shell[list(envs)]
         return possible
 
     def asks(self, envs: Sequence[int], may_act: Bits) -> Bits:
-        """Return which of the agents that may act have something to decide, bool [M, 5]."""
+        """Return which of the agents that may act decide now, bool [M, 5]. An agent decides after
+        news, while it knows of a shell or root, and RHYTHM steps after its last decision."""
         numbers = list(envs)
         belief = self.belief
         asked = self._asked[numbers]
@@ -274,7 +274,7 @@ class BeliefView(View):
 
 class HiddenView(BeliefView):
     """What `BeliefView` shows, and a 20th number of each host: the chance that a session of red
-    hides there. Messages, which `Gate` also reads, do not change this chance."""
+    hides on the host. The messages that `Gate` reads do not change this chance."""
 
     n_features = N_FEATURES + 1
 
@@ -319,7 +319,7 @@ def edges_among(zone: NDArray[np.int64], is_server: Bits) -> Mapping[str, Any]:
     `zone` joins hosts of one zone, and `servers` joins hosts to the servers of their zone.
     `zone_crossings` joins the first servers of `scenario4.LINKED` zones.
 
-    zone: `[N]`, each host's zone. is_server: `[N]`. A zone's first server is the first in the list.
+    zone: `[N]`, each host's zone. is_server: `[N]`. A zone's first server has the lowest index.
     """
     is_same_zone = zone[:, None] == zone
     n_servers_until = np.cumsum(is_same_zone & is_server, axis=1).diagonal()
@@ -333,7 +333,7 @@ def edges_among(zone: NDArray[np.int64], is_server: Bits) -> Mapping[str, Any]:
 
 
 def on_hosts(kind: str, taken: Joint) -> Bits:
-    """Return which actions [M, 5] are of a kind, one of `scenario4.ON_HOSTS`."""
+    """Return which actions [M, 5] are of this kind. kind: a key of `scenario4.ON_HOSTS`."""
     host = taken - scenario4.FIRST_OF_KIND[kind]
     return (host >= 0) & (host < scenario4.N_ZONES_OF_AGENT * N_PLACES)
 
@@ -367,10 +367,10 @@ class ViewRows:
         `views_layout`.
 
     Attributes:
-        acts: bool [N, 5], which agents decide next. These are not busy, and have a choice.
+        acts: bool [N, 5], which agents decide next. Only agents that are not busy can decide.
         own: float32 [N, 5 or 0], the agents' own rewards of the last step.
-        seen: float32 [N, 5 or 0, N_SEEN], the true state after that step. The caller fills `own`
-            and `seen` before it calls `after`.
+        seen: float32 [N, 5 or 0, N_SEEN], the true state after the last step. The caller fills
+            `own` and `seen` before it calls `after`.
         sent: bool [N, 5, 8], the messages of the coming step, or None if the team sends none.
     """
 
@@ -428,8 +428,8 @@ class ViewRows:
     def begin(
         self, envs: Sequence[int], obs: Shown, masks: Bits, raw: NDArray[Any], busy: Joint
     ) -> NDArray[np.generic]:
-        """Begin episodes in M envs, and return their first rows. busy: as in `BlueSees`. For the
-        other arguments see `View.begin`."""
+        """Begin episodes in M envs, and return the episodes' first rows. busy: see `BlueSees`. For
+        the other arguments see `View.begin`."""
         self._masks[envs] = masks & self._chosen_from
         self.own[envs] = self.seen[envs] = 0
         if self.sent is not None:

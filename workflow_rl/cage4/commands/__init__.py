@@ -1,1 +1,1 @@
-"""Commands that this guest alone has."""
+"""Commands that only CAGE-4 has."""

@@ -1,4 +1,4 @@
-"""CAGE-4's part of the command `parity`: the official CybORG beside the compiled simulator."""
+"""CAGE-4's part of the command `parity`, which compares CybORG with the compiled simulator."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from workflow_rl.output_files import require_writable
 _OPTIONS = [
     *shared_options((*scenario4.RED_AGENTS, *RED_TEAMS), tuple(TEAMS), "all"),
     plain_option("--red-checkpoint", type=PATH, show_default="none",
-                 help="Run folder or policy file of a red team, trained on "
-                      f"{scenario4.RED_ENV_ID}, which also chooses from outside."),
+                 help="Also play a red team that was trained on "
+                      f"{scenario4.RED_ENV_ID}. A run folder or a policy file."),
     plain_option("--max-steps", type=click.IntRange(scenario4.LEAST_STEPS, scenario4.MAX_STEPS),
                  default=scenario4.MAX_STEPS, help="Length of an episode in steps."),
     plain_option("--state-every", type=click.IntRange(1), default=10,
                  help="Number of steps between comparisons of the whole simulated networks."),
     plain_option("--record", type=PATH, metavar="FILE", default=Path("cage4-parity.jsonl"),
-                 help="File of results. A command that was stopped continues from it."),
+                 help="File of results. A stopped command continues from this file."),
     plain_option("--stock", is_flag=True,
-                 help="Compare CybORG as published with the sped-up one."),
+                 help="Compare the published CybORG with the sped-up CybORG."),
     *setting_options(ScenarioSettings),
 ]  # fmt: skip
 
@@ -45,8 +45,8 @@ _OPTIONS = [
 def parity_of_cage4(**options: Any) -> None:
     """Compare two simulators of CAGE-4.
 
-    The red teams random-reds, careless-reds and program-reds choose from outside of both
-    simulators, as trained teams do. What red agents see is compared, too.
+    The red teams random-reds, careless-reds and program-reds choose their actions outside of the
+    simulators, as trained teams do. For these teams, what red agents see is compared, too.
     """
     try:
         cyborg_checkout()
@@ -64,7 +64,7 @@ def parity_of_cage4(**options: Any) -> None:
             raise click.UsageError(f"--red-checkpoint: {error}") from None
         reds = *reds, str(trained)
     reds = reds or (*scenario4.RED_AGENTS, *RED_TEAMS)
-    # Every pair plays its first episode before any pair plays its second one.
+    # Every pair plays its first episode before any pair plays its second episode.
     pairs = list(itertools.product(blues, reds)) * options["episodes"]
     episodes = [
         ComparedEpisode(blue, red, seed, max_steps)

@@ -35,12 +35,12 @@ RED_ACTIONS = tuple(RED)
 RED_DURATION = np.array([*RED.values()], np.int64)
 N_RED_ACTIONS = INVALID
 DROPPED = len(RED)
-"""The `seen_kind` of a red agent whose action was dropped, because its session was gone."""
+"""The `seen_kind` of a red agent whose action was dropped, because the action's session is gone."""
 
 
 def _blue_actions() -> Any:
-    """Return `[3, 5, 242]`: three tables by agent and action. They hold the kind, the target (a
-    host or the zone that traffic goes to), and the zone that traffic comes from."""
+    """Return `[3, 5, 242]`: three tables by agent and action. The tables are the kind, the target
+    (a host, or the zone that traffic goes to), and the zone that traffic comes from."""
     table = np.full((3, N_BLUE, MAX_ACTIONS), NOBODY, np.int64)
     for agent, actions in enumerate(ACTIONS):
         for i, action in enumerate(actions):

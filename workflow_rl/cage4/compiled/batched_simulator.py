@@ -52,7 +52,7 @@ def reset_envs(
 def step_envs(
     states: Any, chosen: Any, actions: Any, messages: Any, obs: Any, rewards: Any, dones: Any
 ) -> int:
-    """Play one step in the chosen envs. Returns the index of an env that cannot go on, or -1.
+    """Play one step in the chosen envs. Return the index of an env whose step failed, or -1.
 
     actions: int64 `[N, 5]`. messages: int8 `[N, 5, 8]`. obs: int8 `[N, 578]`. rewards: int64
     `[N, 2]`. Other arrays are `[N]`.
@@ -75,7 +75,7 @@ def step_envs(
 def show_envs(states: Any, chosen: Any, raw: Any) -> int:
     """Write what the last step of the chosen envs showed. raw: `RAW` `[N]`.
 
-    Returns the index of an env whose step showed more than its record has room for, or -1.
+    Return the index of an env whose step showed more than a record can hold, or -1.
     """
     failed = -1
     for i in range(len(states)):
@@ -89,22 +89,22 @@ class BatchedSimulator(NetworkBatch):
 
     Args:
         n_envs: N.
-        max_steps: length of episodes in steps. Memory grows with this length.
+        max_steps: length of episodes in steps. The memory of a network grows with this length.
         red_agent: one of `scenario4.RED_CLASSES`, for all envs. For FROM_OUTSIDE see
             `RedSimulator`.
         shows_raw: whether `raw` is written.
-        scenario: the values of the scenario of all envs.
+        scenario: the changes to the challenge, for all envs.
         measures: whether `costs` are counted.
 
     Attributes (the next call overwrites the arrays):
         states: record array `[N]` of `state.state_for(max_steps)`, the networks.
         obs: int8 `[N, 578]`, the observations of agents 0 to 4, joined: see `observations_of`.
-        rewards: int64 `[N, 2]`, the parts of the last step's reward: that of `BlueRewardMachine`,
-            and the action cost.
-        dones: bool `[N]`, whether the episode is over. The end is a truncation.
+        rewards: int64 `[N, 2]`, the two parts of the last step's reward: what `BlueRewardMachine`
+            gives, and the action cost.
+        dones: bool `[N]`, whether the episode is over. All ends are truncations.
         masks: bool `[N, 570]`, the masks of agents 0 to 4, joined: see `masks_by_agent`.
         raw: `raw_record.RAW` `[N]`, what the last step showed of hosts; `[0]` without shows_raw.
-        costs: float64 `[N, C]`, the `costs.EVALUATED` of the last step, zeros after a reset;
+        costs: float64 `[N, C]`, the `costs.EVALUATED` of the last step. A reset sets zeros.
             `[N, 0]` without measures.
     """
 
@@ -156,11 +156,11 @@ class BatchedSimulator(NetworkBatch):
     def reset(
         self, seeds: Sequence[int | None] | None = None, chosen: ArrayLike | None = None
     ) -> NDArray[np.int8]:
-        """Start episodes in the chosen envs or in all. Returns obs.
+        """Start episodes in the chosen envs. Returns obs.
 
         seeds: `[N]`. Each is 0 or more, or None to continue the env's stream of random numbers. If
-            the stream has not begun, None begins one at random. Seeds of other envs are not read.
-        chosen: booleans `[N]`.
+            the env has no stream yet, None begins a random stream. Other envs' seeds are ignored.
+        chosen: booleans `[N]`, or None for all envs.
         """
         chosen = self._mask(chosen)
         if seeds is not None and len(seeds) != len(chosen):
@@ -169,7 +169,7 @@ class BatchedSimulator(NetworkBatch):
         is_seeded = np.zeros(len(chosen), np.bool_)
         for env in np.flatnonzero(chosen).tolist():
             seed = None if seeds is None else seed_or_none(seeds[env])
-            # The increment of a seeded generator is odd. So 0 means that no stream has begun.
+            # A seeded generator's increment is odd. So 0 means that the env has no stream yet.
             if seed is not None or self.states["increment_low"][env] == 0:
                 is_seeded[env] = True
                 words[env] = seed_words(seed)
@@ -193,16 +193,16 @@ class BatchedSimulator(NetworkBatch):
         messages: ArrayLike | None = None,
         chosen: ArrayLike | None = None,
     ) -> tuple[NDArray[np.int8], NDArray[np.int64], NDArray[np.bool_]]:
-        """Play one step in the chosen envs or in all. The rows of other envs stay as they are.
+        """Play one step in the chosen envs. The rows of the other envs do not change.
 
         actions: `[N, 5]`, each below the agent's `N_ACTIONS`. A masked action becomes a Sleep.
-        messages: `[N, 5, 8]`, zeros and ones, or None.
-        chosen: booleans `[N]`.
+        messages: `[N, 5, 8]`, zeros and ones. None means zeros.
+        chosen: booleans `[N]`, or None for all envs.
         Returns obs, rewards and dones.
 
         Raises:
-            ValueError: an action or a message is out of range, or an array has another shape.
-            SimulationError: an env cannot go on. Reset it.
+            ValueError: an action or a message is out of range, or an array has a wrong shape.
+            SimulationError: an env's episode cannot go on. Reset this env.
         """
         shape = (len(self.states), N_BLUE)
         taken = np.asarray(actions)
@@ -219,8 +219,8 @@ class BatchedSimulator(NetworkBatch):
         if messages is not None:
             bits = of_shape("messages", messages, (*shape, scenario4.MESSAGE_BITS))
             sent = checked_bits("messages", bits).view(np.int8)
-        # Copies in C order, because numba would compile once more for read-only arrays and for
-        # each other order.
+        # Writable copies in C order, because numba would compile again for a read-only array or
+        # another memory order.
         self.play(np.array(taken, np.int64, order="C"), sent, self._mask(chosen))
         return self.obs, self.rewards, self.dones
 
@@ -250,5 +250,5 @@ class BatchedSimulator(NetworkBatch):
     def _show(self, chosen: NDArray[np.bool_], raw: NDArray[Any]) -> None:
         failed = show_envs(self.states, chosen, raw)
         if failed >= 0:
-            what = f"more than {MAX_SOURCES} sources or shells seen on a host in one step"
+            what = f"a host shows more than {MAX_SOURCES} sources or shells in one step"
             raise SimulationError(what, failed)

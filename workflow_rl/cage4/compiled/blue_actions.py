@@ -1,4 +1,4 @@
-"""What blue agents do: follows the blue actions, `Monitor` and `RestoreFromBackup`."""
+"""What blue agents do. Follows CybORG's blue actions, `Monitor` and `RestoreFromBackup`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def control_traffic(s: Any, agent: int) -> None:
 
 @compiled
 def monitor(s: Any, agent: int) -> None:
-    """`Monitor`: make events old on all hosts. The host of the parent session comes last."""
+    """`Monitor` on all of an agent's hosts. The host of the agent's parent session comes last."""
     first = constants.FIRST_ZONE_OF_BLUE[agent]
     parent = int64(s.blue_parent[agent])
     for host in range(
@@ -97,8 +97,8 @@ def suspect(s: Any, agent: int, host: int, pid: int) -> None:
 
 @compiled
 def files_on(s: Any, host: int) -> int:
-    """`Analyse`. Return bit 0 for cmd.sh, bit 1 for escalate.sh, and bit 2 if the last file is
-    escalate.sh."""
+    """`Analyse`. Return bit 0 if cmd.sh is there, bit 1 if escalate.sh is there, and bit 2 if
+    escalate.sh is the last file."""
     found = 0
     cell = int64(s.files[host])
     while cell != 0:
@@ -110,7 +110,7 @@ def files_on(s: Any, host: int) -> int:
 
 @compiled
 def remove(s: Any, host: int) -> None:
-    """`Remove`: stop every process whose PID was ever suspicious, except root's processes."""
+    """`Remove`: stop the processes whose PIDs were ever suspicious, except root's processes."""
     suspicion = int64(s.suspicious[host])
     while suspicion != 0:
         hosts.stop_process(s, host, int64(s.cells[suspicion].pid), False)
@@ -147,7 +147,7 @@ def restore(s: Any, host: int) -> None:
 
 @compiled
 def take_red_sessions(s: Any, host: int) -> None:
-    """Remove the red sessions of a host. They still count in `sessions_count`."""
+    """Remove the red sessions of a host. The sessions still count in `sessions_count`."""
     cell = int64(s.red_sessions[host])
     while cell != 0:
         agent, ident = int64(s.cells[cell].kind), int64(s.cells[cell].pid)

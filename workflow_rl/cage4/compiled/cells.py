@@ -1,4 +1,4 @@
-"""Linked lists of cells. An index of a cell is 1 or more, and 0 stands for no cell."""
+"""Linked lists of cells. A cell's index is 1 or more, and 0 means that there is no cell."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from workflow_rl.cage4.compiled.state import TOO_MANY_CELLS
 
 @compiled
 def check_room(s: Any) -> None:
-    """End the episode unless there are enough cells for any step."""
+    """Set an error if the cells may not be enough for one more step."""
     if s.n_cells > 4 * len(s.cells) // 5:
         s.error = TOO_MANY_CELLS
 
 
 @compiled
 def new_cell(s: Any) -> int:
-    """Return an unused cell that ends a list. The caller sets its other fields."""
+    """Return an unused cell that ends a list. The caller sets the cell's other fields."""
     cell = int64(s.free_cell)
     if cell != 0:
         s.free_cell = s.cells[cell].next
@@ -47,14 +47,14 @@ def last_of(s: Any, first: int) -> int:
 
 @compiled
 def free_whole_list(s: Any, first: int) -> None:
-    """Give back the cells of a list, which may be empty. Lists that belong to them stay in use."""
+    """Give back the cells of a list, which may be empty. Lists that they point to stay in use."""
     if first != 0:
         free_list(s, first, last_of(s, first))
 
 
 @compiled
 def append_cell(s: Any, first: int, cell: int) -> int:
-    """Put a cell at the end of a list, which is read to its end. Returns the first cell."""
+    """Put a cell at the end of a list, after reading the whole list. Returns the first cell."""
     if first == 0:
         return cell
     s.cells[last_of(s, first)].next = cell

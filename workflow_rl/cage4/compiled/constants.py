@@ -1,7 +1,7 @@
 """Tables of what all networks of the challenge have in common.
 
-They follow `EnterpriseScenarioGenerator`, `BlueRewardMachine` and the wrappers. A host's number is
-its index in `scenario4.HOST_NAMES`, and a zone's number its index in `scenario4.ZONES`.
+The tables follow `EnterpriseScenarioGenerator`, `BlueRewardMachine` and the wrappers. A host's
+number is its index in `scenario4.HOST_NAMES`. A zone's number is its index in `scenario4.ZONES`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ BLUE_OF_ZONE = np.array(
 
 
 def _zones_of(owner_of_zone: Any, n_agents: int) -> tuple[Any, Any]:
-    """Return each agent's first zone, and its number of zones. An agent's zones are consecutive."""
+    """Return each agent's first zone and number of zones. An agent's zones are consecutive."""
     owned = owner_of_zone == np.arange(n_agents)[:, None]
     return owned.argmax(axis=1), owned.sum(axis=1)
 
@@ -60,7 +60,7 @@ DECOY_APACHE, DECOY_TOMCAT, DECOY_HARAKA, DECOY_VSFTPD = DECOYS.values()
 BLUE_SESSION, VELOCIRAPTOR, GREEN_SESSION, RED_SESSION, SHELL = range(9, 14)
 N_SERVICES = 9
 LISTENS_ON = np.array([22, 1, 80, 3390, 25, 80, 443, 25, 80, 0, 0, 0, 0, 0], np.int64)
-"""The port on which a process listens, by kind; 0 if it does not listen."""
+"""The port on which a process listens, by the process's kind; 0 if the process does not listen."""
 IS_SSH, IS_WEB_SERVER, IS_MYSQL, IS_SMTP = 1, 2, 3, 4
 PROCESS_TYPE = np.array([1, 0, 2, 3, 4, 2, 2, 4, 2, 0, 0, 0, 0, 0], np.int64)
 USER, UBUNTU, ROOT = range(3)
@@ -79,10 +79,10 @@ LINKS = {
 
 
 def _router_routes() -> tuple[Any, Any]:
-    """Return the routes between the routers of each two zones.
+    """Return the route between the routers of each two zones.
 
-    The first array `[8, 8]` has the number of routers on a route, and the second `[8, 8, 5]` their
-    host numbers.
+    The first array `[8, 8]` has the number of routers on the route. The second array `[8, 8, 5]`
+    has the host numbers of these routers.
     """
     above = {low: high for high, lows in LINKS.items() for low in lows}
 
@@ -108,7 +108,7 @@ def _router_routes() -> tuple[Any, Any]:
 
 N_HOPS, HOPS = _router_routes()
 
-# By zone: the hosts that PrivilegeEscalate on the zone's first server shows, and their number.
+# By zone: N_LINKED hosts, which PrivilegeEscalate on the zone's first server shows.
 N_LINKED = scenario4.LINKED[:N_LAN].sum(axis=1)
 LINKED = np.zeros((N_LAN, 3), np.int64)
 for _zone, _n in enumerate(N_LINKED):
@@ -132,8 +132,8 @@ for _phase, _linked in enumerate(
 
 
 def _policy() -> Any:
-    """Return `[3, 9, 9]`, by phase, zone and other zone: 1 if the wrapper's policy says that the
-    zone should block the other zone. Other zones are in the order of `SORTED_ZONES`."""
+    """Return `[3, 9, 9]`, by phase, zone and other zone: 1 if the wrapper's policy is that the zone
+    blocks the other zone. The last axis has the zones in the order of `SORTED_ZONES`."""
     connected = np.zeros((3, N_ZONES, N_ZONES), np.bool_)
     clique = (INTERNET, ADMIN, OFFICE, PUBLIC, CONTRACTOR, RZA, RZB)
     for zone in clique:

@@ -1,4 +1,4 @@
-"""The start of an episode: follows `EnterpriseScenarioGenerator`, and `State.__init__`."""
+"""The start of an episode. Follows `EnterpriseScenarioGenerator`, and `State.__init__`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ N_OCTETS, N_ADDRESSES = 256, 254
 
 @compiled
 def draw_scenario(s: Any) -> None:
-    """Draw a network, and set it as it is before the first step."""
+    """Draw a network, and set its state before the first step."""
     empty_episode(s)
     draw_zones(s)
     for zone in range(constants.N_LAN):
         draw_hosts(s, zone)
-    # The only host of the internet. CybORG draws an address and a distribution for it.
+    # The internet has one host. CybORG draws an address and a distribution for this host.
     s.exists[constants.INTERNET_HOST] = True
     s.host_octet[constants.INTERNET_HOST] = 1 + below(s, N_ADDRESSES)
     below(s, 2)
@@ -43,7 +43,7 @@ def draw_scenario(s: Any) -> None:
 
 @compiled
 def draw_zones(s: Any) -> None:
-    """`_generate_subnets`. Until the episode begins, the rows of `port_bits` are working space."""
+    """`_generate_subnets`. Before the episode begins, rows of `port_bits` are working space."""
     free = s.port_bits[0]
     for i in range(N_OCTETS):
         free[i] = i
@@ -53,7 +53,7 @@ def draw_zones(s: Any) -> None:
 
 @compiled
 def taken(items: Any, i: int, n: int) -> int:
-    """Take item i out of the first n, as `list.pop` does."""
+    """Take item i out of the first n items, as `list.pop` does."""
     item = items[i]
     for j in range(i, n - 1):
         items[j] = items[j + 1]
@@ -104,7 +104,7 @@ def draw_host(s: Any, host: int) -> None:
         option = taken(options, below(s, 3 - i), 3 - i)
         add_original(s, host, kinds[option], pids[option])
     for _ in range(int64(s.n_original[host])):
-        random(s)
+        random(s)  # CybORG does not use this number.
 
 
 @compiled
@@ -118,7 +118,7 @@ def add_original(s: Any, host: int, kind: int, pid: int) -> None:
 
 @compiled
 def draw_service_pid(s: Any) -> int:
-    """`_generate_pid`: a PID that no service has. The third row of port bits marks used PIDs."""
+    """`_generate_pid`: a PID that no service has. The third row of `port_bits` marks used PIDs."""
     used = s.port_bits[2]
     while True:
         i = below(s, N_PIDS)
@@ -130,7 +130,7 @@ def draw_service_pid(s: Any) -> int:
 
 @compiled
 def draw_blue_parent(s: Any, agent: int) -> None:
-    """`_generate_blue_agents`: the host of the parent session."""
+    """`_generate_blue_agents`: draw the host of an agent's parent session."""
     first, n_zones = constants.FIRST_ZONE_OF_BLUE[agent], constants.N_ZONES_OF_BLUE[agent]
     below(s, n_zones)
     n = 0
@@ -149,7 +149,7 @@ def draw_blue_parent(s: Any, agent: int) -> None:
 
 @compiled
 def draw_red_start(s: Any, agent: int) -> None:
-    """`_generate_red_agents`: the host that an agent knows at the start."""
+    """`_generate_red_agents`: draw the host that an agent knows at the start."""
     zone = constants.FIRST_ZONE_OF_RED[agent] + below(s, constants.N_ZONES_OF_RED[agent])
     i = below(s, int64(s.n_users[zone]) + int64(s.n_servers[zone]))
     place = (
@@ -162,7 +162,7 @@ def draw_red_start(s: Any, agent: int) -> None:
 
 @compiled
 def start_sessions(s: Any) -> None:
-    """The first sessions, and the PIDs of their processes: `State.__init__`."""
+    """`State.__init__`: start the first sessions, and draw the PIDs of the sessions' processes."""
     for agent in range(constants.N_BLUE):
         for i in range(int64(s.n_blue_sessions[agent])):
             host = int64(s.blue_order[agent, i])
@@ -189,7 +189,7 @@ def start_sessions(s: Any) -> None:
 
 @compiled
 def draw_session_pid(s: Any, host: int, kind: int) -> int:
-    """`Host.create_pid`, before the host's processes are in cells."""
+    """`Host.create_pid`, for a host whose processes are not in cells yet."""
     highest = 0
     for i in range(int64(s.n_original[host])):
         highest = max(highest, int64(s.original_pid[host, i]))
@@ -200,7 +200,7 @@ def draw_session_pid(s: Any, host: int, kind: int) -> int:
 
 @compiled
 def set_reach(s: Any) -> None:
-    """`_update_agents_allowed_subnets`: the servers that greens may reach in this phase."""
+    """`_update_agents_allowed_subnets`: list the servers that greens may reach in this phase."""
     for zone in range(constants.N_LAN):
         n = 0
         for host in range(constants.N_LAN * constants.PLACES):

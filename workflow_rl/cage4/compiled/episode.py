@@ -1,4 +1,4 @@
-"""One step of an episode: follows `SimulationController.step`."""
+"""One step of an episode. Follows `SimulationController.step`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PHASES = len(MISSION_PHASES)
 
 @compiled
 def reset_env(s: Any, is_seeded: bool, words: Any, red_class: int, max_steps: int) -> None:
-    """Begin an episode. If is_seeded, seed the generator with words, the `seed_words` `[4]`."""
+    """Begin an episode. If `is_seeded`, seed the generator with `words`, see `seed_words`."""
     if is_seeded:
         seed(s, words)
     s.red_class = red_class
@@ -67,7 +67,7 @@ def step_env(s: Any, chosen: Any) -> None:
     for agent in range(N_RED):
         learn(s, agent)
         if s.red_done[agent] == actions.IMPACT and s.n_sessions[agent] > 0:
-            # A failed Impact costs too: CybORG's test of its success is true for every outcome.
+            # A failed Impact costs, too: CybORG's test of the success is true for every outcome.
             s.machine_reward += REWARDS[s.phase, ZONE[s.red_target[agent]], IMPACT_COST]
     remember_outcomes(s)
     s.step_count += 1
@@ -76,8 +76,8 @@ def step_env(s: Any, chosen: Any) -> None:
 
 @compiled
 def update_phase(s: Any) -> None:
-    """`check_next_phase_on_update_step`: three phases. The steps that a division by three leaves
-    over go to the first phases."""
+    """`check_next_phase_on_update_step`: the three phases have equal lengths, except that the first
+    phases get the remaining steps of a division by three."""
     end, phase = 0, 0
     for i in range(PHASES):
         end += s.max_steps // PHASES + (i < s.max_steps % PHASES)
@@ -90,7 +90,7 @@ def update_phase(s: Any) -> None:
 
 @compiled
 def choose_as_blue(s: Any, chosen: Any) -> None:
-    """Take the actions of agents that are not busy. A busy agent's Restore costs, too."""
+    """Take the actions of agents that are not busy. A busy agent's Restore also has a cost."""
     for agent in range(N_BLUE):
         action = chosen[agent]
         kind = actions.KIND_OF[agent, action] if is_possible(s, agent, action) else actions.SLEEP
@@ -104,7 +104,7 @@ def choose_as_blue(s: Any, chosen: Any) -> None:
 
 @compiled
 def tick(s: Any) -> None:
-    """Count down the actions. One takes effect in its last step. Until then, its agent sleeps."""
+    """Count down the actions. An action takes effect in its last step. Before, its agent sleeps."""
     for agent in range(N_BLUE):
         s.blue_ticks[agent] -= 1
         s.blue_done[agent] = s.blue_kind[agent] if s.blue_ticks[agent] == 0 else actions.SLEEP
@@ -121,8 +121,8 @@ def tick(s: Any) -> None:
 
 @compiled
 def sort_actions(s: Any) -> None:
-    """`sort_action_order`: drop the actions whose session is gone, and draw a shuffle of the rest.
-    CybORG shuffles to limit bandwidth, but no action uses bandwidth."""
+    """`sort_action_order`: drop the actions whose session is gone, and make the draws of a shuffle.
+    CybORG shuffles the remaining actions to limit bandwidth, but no action uses bandwidth."""
     n = N_BLUE + s.n_greens
     for agent in range(N_RED):
         kind = s.red_done[agent]

@@ -1,4 +1,4 @@
-"""NumPy's `Generator` with `PCG64`, draw for draw: the methods that CybORG uses.
+"""The methods of NumPy's `Generator` that CybORG uses, with equal draws of `PCG64`.
 
 Source: O'Neill, "PCG: A Family of Simple Fast Space-Efficient Statistically Good Algorithms for
 Random Number Generation" (2014), PCG XSL RR 128/64; Lemire, "Fast Random Integer Generation in an
@@ -22,7 +22,7 @@ GENERATOR: list[Any] = [
     ("pcg_low", np.uint64),
     ("increment_high", np.uint64),
     ("increment_low", np.uint64),
-    # The half that is kept. The field keeps its value after the half was used.
+    # The half that is kept for the next draw. Its use clears only `has_half`, as in NumPy.
     ("half", np.uint32),
     ("has_half", np.uint8),
 ]
@@ -42,7 +42,7 @@ def seed(g: Any, words: Any) -> None:
     """Start the generator as `PCG64(SeedSequence)` does, with the `seed_words` `[4]`."""
     g.increment_high = (words[2] << ONE) | (words[3] >> TOP)
     g.increment_low = (words[3] << ONE) | ONE
-    # One step from state 0 gives the increment. Then PCG64 adds the first two words.
+    # One step from state 0 gives the increment. Then PCG64 adds the first two words to the state.
     low = g.increment_low + words[1]
     carry = ONE if low < words[1] else np.uint64(0)
     g.pcg_low = low
@@ -85,7 +85,7 @@ def random(g: Any) -> float:
 
 @compiled
 def below(g: Any, n: int) -> int:
-    """`integers(n)`, and so the index of `choice` among n elements. One element needs no draw."""
+    """`integers(n)`, which is also the index of `choice` from n elements. n = 1 draws nothing."""
     if n == 1:
         return 0
     product = next_half(g) * n
@@ -100,7 +100,7 @@ def below(g: Any, n: int) -> int:
 
 @compiled
 def shuffle_draws(g: Any, n: int) -> None:
-    """Make the draws of `shuffle` for n elements. CybORG does not use the order that results."""
+    """Make the draws of `shuffle` for n elements. CybORG does not use the shuffled order."""
     mask = 1
     while mask < n - 1:
         mask = 2 * mask + 1
@@ -113,7 +113,7 @@ def shuffle_draws(g: Any, n: int) -> None:
 
 @compiled
 def choice_by_weight(g: Any, cumulated: Any, n: int) -> int:
-    """Return the index of `choice(p=...)` among n elements. cumulated: `[n]`, sums of p."""
+    """Return the index of `choice(p=...)` from n elements. cumulated: `[n]`, the sums of p."""
     draw = random(g)
     i = 0
     while i < n - 1 and cumulated[i] <= draw:

@@ -1,4 +1,4 @@
-"""What green agents do: follows `GreenLocalWork`, `GreenAccessService` and `PhishingEmail`."""
+"""What green agents do. Follows `GreenLocalWork`, `GreenAccessService` and `PhishingEmail`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def choose_as_green(s: Any) -> None:
 
 @compiled
 def act_as_green(s: Any) -> None:
-    """Execute the actions of all greens, and charge blue for their failures."""
+    """Execute the actions of all greens, and lower blue's reward for each failure."""
     for i in range(int64(s.n_greens)):
         host, choice = int64(s.green_host[i]), s.green_choice[i]
         s.green_failed[i] = False
@@ -37,7 +37,7 @@ def act_as_green(s: Any) -> None:
 
 @compiled
 def work(s: Any, host: int) -> bool:
-    """`GreenLocalWork`. Returns whether it succeeded."""
+    """`GreenLocalWork`. Returns whether the work succeeded."""
     n_active = 0
     for i in range(int64(s.n_services[host])):
         n_active += s.service_active[host, i]
@@ -60,7 +60,7 @@ def work(s: Any, host: int) -> bool:
 
 @compiled
 def access(s: Any, host: int) -> bool:
-    """`GreenAccessService`: it fails if one of the two zones blocks the other. Returns success."""
+    """`GreenAccessService`. Returns success: neither of the two zones blocks the other zone."""
     zone = constants.ZONE[host]
     server = int64(s.reached[zone, below(s, int64(s.n_reached[zone]))])
     other = constants.ZONE[server]
@@ -75,9 +75,9 @@ def access(s: Any, host: int) -> bool:
 
 @compiled
 def phish(s: Any, host: int) -> None:
-    """`PhishingEmail`: open a red session on a host, unless the host has one. The sender is the
-    first red agent on the zone's last host with red sessions. If there is no such host, the sender
-    is drawn among the red agents in other zones."""
+    """`PhishingEmail`: open a session of the sender on a host without red sessions. The sender is
+    the first red agent on the zone's last host with red sessions. If no host of the zone has red
+    sessions, the sender is drawn from the red agents in other zones."""
     if s.red_sessions[host] != 0:
         return
     sender = constants.NOBODY
@@ -114,7 +114,7 @@ def agents_on(s: Any, host: int) -> int:
 
 @compiled
 def sender_outside(s: Any, n_before: int) -> int:
-    """Return the red agent that comes after n_before others, ordered by host and agent."""
+    """Return the red agent at index n_before, in the order of hosts and then of agents."""
     for host in range(constants.N_HOSTS):
         if s.red_sessions[host] != 0:
             present = agents_on(s, host)

@@ -1,4 +1,4 @@
-"""What happens on a host: follows CybORG's `Host`, `HostEvents`, `Process` and `StopProcess`."""
+"""What happens on a host. Follows CybORG's `Host`, `HostEvents`, `Process` and `StopProcess`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workflow_rl.cage4.compiled.generator import below
 from workflow_rl.cage4.compiled.jit import compiled, int64
 from workflow_rl.cage4.compiled.red_sessions import forget_session, leave_host
 
-# The lists of a host's events, in the order of `events`. Their bits in `has_events` follow.
+# The lists of a host's events, in the order of `events`. Then the lists' bits in `has_events`.
 CONNECTIONS, OLD_CONNECTIONS, PROCESSES, OLD_PROCESSES = range(4)
 CONNECTION_BITS = 1 << CONNECTIONS | 1 << OLD_CONNECTIONS
 PROCESS_BITS = 1 << PROCESSES | 1 << OLD_PROCESSES
@@ -20,7 +20,7 @@ NOT_FOUND = -1
 
 @compiled
 def draw_port(s: Any, host: int) -> int:
-    """`get_ephemeral_port`: draw a port. If it is in use, draw a second time, and keep this one."""
+    """`get_ephemeral_port`: draw a port. If it is in use, return a second draw without a check."""
     port = below(s, state.N_PORTS)
     if s.port_bits[host, port >> 5] >> (port & 31) & 1:
         port = below(s, state.N_PORTS)
@@ -52,7 +52,7 @@ def draw_pid(s: Any, host: int) -> int:
 
 @compiled
 def add_process(s: Any, host: int, kind: int, pid: int, user: int) -> int:
-    """Add a process at the end of a host's list. Returns its cell."""
+    """Add a process at the end of a host's list. Returns the process's cell."""
     cell = cells.new_cell(s)
     s.cells[cell].kind = kind
     s.cells[cell].pid = pid
@@ -103,14 +103,14 @@ def free_process(s: Any, cell: int) -> None:
 def add_connection(
     s: Any, process: int, local: int, local_port: int, remote: int, remote_port: int
 ) -> None:
-    """Add a connection to a process, after the one on which it listens."""
+    """Add a connection at the end of a process's list."""
     cell = new_connection(s, local, local_port, remote, remote_port)
     s.cells[process].first = cells.append_cell(s, int64(s.cells[process].first), cell)
 
 
 @compiled
 def new_connection(s: Any, local: int, local_port: int, remote: int, remote_port: int) -> int:
-    """Return a cell with the hosts and ports of a connection. Port 0 stands for no port."""
+    """Return a cell with the hosts and ports of a connection. Port 0 means that there is none."""
     cell = cells.new_cell(s)
     s.cells[cell].local_host = local
     s.cells[cell].local_port = local_port
@@ -148,7 +148,7 @@ def free_events(s: Any, host: int, which: int) -> None:
 
 @compiled
 def make_old(s: Any, host: int, which: int) -> None:
-    """Replace a list of old events by the list of events, which is then empty."""
+    """Make a list of events the list of old events. The list of events is empty then."""
     free_events(s, host, which + 1)
     s.events[host, which + 1] = s.events[host, which]
     s.last_event[host, which + 1] = s.last_event[host, which]
@@ -192,8 +192,8 @@ def rebuild(s: Any, host: int) -> None:
 
 @compiled
 def stop_process(s: Any, host: int, pid: int, stops_all: bool) -> bool:
-    """`StopProcess`. Returns whether it succeeded. A service restarts with a new PID. stops_all:
-    whether root's processes can be stopped, too, as by `Withdraw`."""
+    """`StopProcess`. Returns success. A service restarts with a new PID. stops_all: whether root's
+    processes can be stopped, too, as in `Withdraw`."""
     cell = process_of(s, host, pid)
     if cell == 0 or (s.cells[cell].user == ROOT and not stops_all):
         return False

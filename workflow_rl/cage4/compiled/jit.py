@@ -1,4 +1,4 @@
-"""How CAGE-4's simulator is compiled, and an operation that Python lacks."""
+"""How CAGE-4's simulator is compiled, and an operation on 128 bits that numba lacks."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _multiply_add(
     addend_high: Any,
     addend_low: Any,
 ) -> Any:
-    """Return `value * factor + addend` modulo 2**128 as (high, low). Each number is given by two
-    uint64 halves, those of the value by `high` and `low`."""
+    """Return `value * factor + addend` modulo 2**128 as (high, low). Each number is two uint64
+    halves. The value's halves are `high` and `low`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         wide = ir.IntType(128)

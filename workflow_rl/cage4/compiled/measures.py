@@ -16,19 +16,19 @@ from workflow_rl.cage4.scenario.scenario4 import TRUE
 NONE = -1
 COLUMN_OF_BLUE = np.array([COUNTED_BLUE.get(kind, NONE) for kind in BLUE_ACTIONS])
 COLUMN_OF_RED = np.array([COUNTED_RED.get(kind, NONE) for kind in (*RED_ACTIONS, "")])
-"""By `seen_kind`, which may be DROPPED."""
+"""The column of a red action, by `seen_kind`. The last entry is for DROPPED."""
 
 
 @entry_point
 def count_step(states: Any, chosen: Any, costs: Any) -> None:
-    """Replace the costs of the step before by those of the last step, in the chosen envs.
+    """Write the costs of the last step of the chosen envs.
 
-    costs: float64 `[N, len(EVALUATED)]`; the row of a network that was reset is zero.
+    costs: float64 `[N, len(EVALUATED)]`, the costs of the step before. A reset network's are zeros.
     """
     for i in range(len(states)):
         if chosen[i]:
             costs[i, :FIRST_LEVEL] = 0
-            # The levels are still those of the step before, on which Blue's actions took effect.
+            # count_blue reads the levels of the step before, on which blue's actions took effect.
             count_blue(states[i], costs[i])
             count_red(states[i], costs[i])
             count_greens(states[i], costs[i])
@@ -94,5 +94,5 @@ def counts(s: Any, host: int) -> bool:
     """Return whether a host of the network counts: see `scenario.costs`."""
     if constants.PLACE[host] == 0:  # A router, or the internet's host.
         return False
-    # Red's session is the last process that the start of the episode draws.
+    # A host whose last original process is red's session is the host where red begins.
     return s.original_kind[host, int64(s.n_original[host]) - 1] != constants.RED_SESSION

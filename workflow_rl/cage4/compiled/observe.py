@@ -1,4 +1,4 @@
-"""What blue agents see: follows `BlueFlatWrapper` and `BlueFixedActionWrapper`."""
+"""What blue agents see. Follows `BlueFlatWrapper` and `BlueFixedActionWrapper`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def observe(s: Any, messages: Any, obs: Any) -> None:
 
 @compiled
 def show_zone(s: Any, zone: int, obs: Any, at: int) -> int:
-    """Write the 59 entries of one zone from index `at` on. Returns the index after them."""
+    """Write the 59 entries of one zone from index `at` on. Returns the index after the entries."""
     for i in range(constants.N_ZONES):
         other = constants.ALPHABETICAL[i]
         obs[at + i] = zone == other

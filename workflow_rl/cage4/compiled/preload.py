@@ -1,6 +1,6 @@
-"""The module that the fork server of the workers imports if they play the compiled simulator.
+"""The workers' fork server imports this module if the workers play the compiled simulator.
 
-It compiles the simulator or loads it from disk, once, into memory that all workers share.
+The import compiles the simulator or loads it from disk, once, into memory that workers share.
 """
 
 from __future__ import annotations

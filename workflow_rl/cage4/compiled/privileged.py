@@ -1,18 +1,20 @@
 """What critics may see while a team learns: the true state, and each agent's own reward.
 
-Agents never see this. The own reward counts the expected failures of greens instead of the drawn
+Agents see neither. The own reward counts the expected failures of greens instead of the drawn
 failures, so that the reward varies less.
 
 The true state of an agent's zones has 20 numbers:
 
-    0, 1     greens: the sum of the shares of their work that fails, and the cost of this per step
+    0, 1     the share of each green's work that fails, summed over the greens; its cost per step
     2        1 if the zone's red agent has a session
-    3 to 6   red sessions on users' hosts: of root, with a state in HAS_SESSION, abstract, others
-    7 to 10  red sessions on servers, in the same order
-    11, 12   root's sessions: what the greens of users' hosts lose, and what an Impact costs
-    13, 14   sessions that the blue agent's action in progress ends: of root, others
-    15 to 17 red: how many session ids it knows, abstract sessions per known id, known hosts
-    18, 19   the steps for which the blue agent is busy; 1 if red has acted
+    3 to 6   red sessions on users' hosts: root's, those on hosts in a state of HAS_SESSION,
+             sessions that can scan, others
+    7 to 10  red sessions on servers, in the order of 3 to 6
+    11, 12   root's sessions: the cost of failed work on users' hosts, and the cost of an Impact
+    13, 14   sessions that the blue agent's action in progress ends: root's, others
+    15 to 17 the red agent's known session ids, scanning sessions per known id, known hosts
+    18, 19   the steps for which the blue agent is busy; 1 if the red agent has acted
+    Numbers 11, 12, 15, 17 and 18 are scaled down for the network that reads them.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ FULL = 100
 
 @entry_point
 def look(states: Any, restores: Any, seen: Any, rewards: Any) -> None:
-    """Write the true state of N networks, and what the last step cost each agent.
+    """Write the true state of N networks, and each agent's own reward of the last step.
 
-    states: those of a BatchedSimulator. restores: bool `[N, 5]`, which agents handed in a Restore.
+    states: `BatchedSimulator.states`. restores: bool `[N, 5]`, which agents handed in a Restore.
     seen: float `[N, 5, 20]`. rewards: float `[N, 5]`.
     """
     for i in range(len(states)):
@@ -53,7 +55,7 @@ def look(states: Any, restores: Any, seen: Any, rewards: Any) -> None:
 
 @compiled
 def look_at_greens(s: Any, seen: Any, rewards: Any) -> None:
-    """Add up how much of the greens' work fails, and what that costs."""
+    """Add up the shares of the greens' work that fails, and the cost of the failed work."""
     for i in range(s.n_greens):
         host = s.green_host[i]
         blue = constants.BLUE_OF_ZONE[constants.ZONE[host]]
@@ -73,7 +75,7 @@ def look_at_greens(s: Any, seen: Any, rewards: Any) -> None:
 
 @compiled
 def look_at_red(s: Any, blue: int, red: int, seen: Any) -> None:
-    """Write the numbers 2 to 19, which are about the zone's red agent and its sessions."""
+    """Write the numbers 2 to 19: about a red agent, its sessions, and the zone's blue agent."""
     n_abstract = 0
     seen[2] = s.n_sessions[red] > 0
     for i in range(s.n_sessions[red]):

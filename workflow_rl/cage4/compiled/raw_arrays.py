@@ -17,7 +17,7 @@ BY_GREEN = 0
 
 @compiled
 def write_raw(s: Any, raw: Any) -> bool:
-    """Write what the last step of a network showed. Returns whether there was room for it."""
+    """Write what the last step of a network showed. Returns whether the record had room."""
     for host in range(N_HOSTS):
         raw.files[host] = 0
         raw.decoy[host] = 0
@@ -71,7 +71,7 @@ def write_outcome(s: Any, agent: int, raw: Any) -> None:
 
 @compiled
 def write_connections(s: Any, host: int, raw: Any) -> bool:
-    """Write the connection events of a host. Returns whether there was room for the sources."""
+    """Write the connection events of a host. Returns whether the record had room."""
     event = int64(s.events[host, OLD_CONNECTIONS])
     before = 0
     while event != 0:
@@ -89,8 +89,8 @@ def write_connections(s: Any, host: int, raw: Any) -> bool:
 def meaning_of(s: Any, host: int, before: int, event: int) -> int:
     """Return the bit of `seen` that an event adds, or BY_GREEN. before: the previous event, or 0.
 
-    An SSH exploit that takes a host tries passwords, and this makes several equal events in a row.
-    Other events of one local port differ in their remote ports.
+    An SSH exploit that takes a host tries passwords, which makes several equal events in a row.
+    Other events with an equal local port differ in the remote port.
     """
     port = s.cells[event].local_port
     if port == 0:
@@ -117,7 +117,7 @@ def are_equal(s: Any, first: int, second: int) -> bool:
 
 @compiled
 def add_source(raw: Any, host: int, source: int, how: int) -> bool:
-    """Add a bit of `seen` to a source of a host. Returns whether there was room."""
+    """Add a bit of `seen` to a source of a host. Returns whether the record had room."""
     if BLUE_OF_ZONE[ZONE[source]] != BLUE_OF_ZONE[ZONE[host]]:
         source = raw_record.STRANGER
     i = 0

@@ -30,11 +30,11 @@ _DISTRIBUTIONS = (
 )
 
 _FILES = {1: FILES[:1], 6: FILES[1:], 7: FILES, 3: FILES[::-1]}
-"""The names of files in CybORG's order, by the number that `blue_actions.files_on` returns."""
+"""The files' names in CybORG's order, by the number that `blue_actions.files_on` returns."""
 
 
 def raw_observations(state: Any, messages: NDArray[Any]) -> tuple[dict[str, Any], ...]:
-    """Return the five dictionaries of a record. messages: `[5, 4, 8]`, by receiver."""
+    """Return the five agents' dictionaries. messages: `[5, 4, 8]`, what each agent received."""
     if state["step_count"] == 0:
         return tuple(_reset(state, agent) for agent in range(constants.N_BLUE))
     return tuple(_step(state, agent, messages[agent]) for agent in range(constants.N_BLUE))
@@ -116,7 +116,7 @@ def _system(state: Any, host: int) -> dict[str, Any]:
 
 
 def _add_events(state: Any, host: int, data: dict[str, Any]) -> None:
-    """Add what Monitor tells of a host. The addresses are ordered by their last event."""
+    """Add what Monitor shows of a host. Each address is at the place of its last event."""
     processes = data.pop("Processes", [])
     addresses: dict[str, None] = {}
     for which in (OLD_CONNECTIONS, OLD_PROCESSES):

@@ -1,4 +1,4 @@
-"""What red agents do: follows all their actions except the exploits."""
+"""What red agents do. Follows all classes of red actions except the exploits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEGRADATION = 20
 
 @compiled
 def act_as_red(s: Any, agent: int) -> None:
-    """Execute an agent's action, and note what it observes."""
+    """Execute an agent's action, and note what the agent observes."""
     kind, target = int64(s.red_done[agent]), int64(s.red_target[agent])
     s.seen_kind[agent] = kind
     s.seen_target[agent] = target
@@ -56,7 +56,7 @@ def own_session(s: Any, agent: int) -> int:
 
 @compiled
 def discover(s: Any, agent: int, zone: int) -> bool:
-    """`DiscoverRemoteSystems`. The agent observes the hosts only if the zone is its own."""
+    """`DiscoverRemoteSystems`. The agent observes the hosts only in a zone of its own."""
     if own_session(s, agent) < 0:
         return False
     s.sees_target[agent] = constants.RED_OF_ZONE[zone] == agent
@@ -93,7 +93,7 @@ def scan(s: Any, agent: int, host: int, rate: float) -> bool:
 
 @compiled
 def keep_scan(s: Any, agent: int, i: int, host: int, ports: int) -> None:
-    """Store the ports of a host in session i. They replace the ports of an earlier scan."""
+    """Store a host's open ports in session i, instead of the ports from an earlier scan."""
     found = int64(s.sessions[agent, i].scans)
     while found != 0 and s.cells[found].local_host != host:
         found = int64(s.cells[found].next)
@@ -108,14 +108,14 @@ def keep_scan(s: Any, agent: int, i: int, host: int, ports: int) -> None:
 
 @compiled
 def discover_deception(s: Any, agent: int, host: int) -> bool:
-    """`DiscoverDeception`. The decoys that it finds have no effect on exploits."""
+    """`DiscoverDeception`. Exploits do not use the decoys that the agent finds."""
     if own_session(s, agent) < 0:
         return False
     process = int64(s.processes[host])
     while process != 0:
         is_decoy = constants.DECOY_APACHE <= s.cells[process].kind <= constants.DECOY_VSFTPD
         is_found = random(s) <= DECOY_RATE and is_decoy
-        # Unless a decoy is found, CybORG draws again.
+        # CybORG draws a second number if the first draw found no decoy.
         if is_found or (random(s) <= FALSE_DECOY_RATE and not is_decoy):
             s.sees_target[agent] = True
         process = int64(s.cells[process].next)
@@ -124,7 +124,7 @@ def discover_deception(s: Any, agent: int, host: int) -> bool:
 
 @compiled
 def privileged_session(s: Any, agent: int, host: int) -> int:
-    """Return the index of the agent's first session of root on a host, or -1."""
+    """Return the index of the agent's first root session on a host, or -1."""
     for i in range(int64(s.n_sessions[agent])):
         if s.sessions[agent, i].host == host and s.sessions[agent, i].user == constants.ROOT:
             return i
@@ -181,8 +181,8 @@ def degrade(s: Any, agent: int, host: int) -> bool:
 
 @compiled
 def impact(s: Any, agent: int, host: int) -> bool:
-    """`Impact` and `StopService`. If the acting session is gone, the Impact counts as one, but
-    stops no service."""
+    """`Impact` and `StopService`. If the acting session is gone, `impact_count` rises, but the
+    service does not stop."""
     if privileged_session(s, agent, host) < 0:
         return False
     for i in range(int64(s.n_services[host])):
@@ -204,8 +204,8 @@ def impact(s: Any, agent: int, host: int) -> bool:
 
 @compiled
 def withdraw(s: Any, agent: int, host: int) -> bool:
-    """`Withdraw`: end the agent's sessions on a host. The order is children, then parents except
-    session 0, then the acting session."""
+    """`Withdraw`: end the agent's sessions on a host: first the sessions with a parent, then those
+    without a parent except session 0, then the acting session."""
     acting = int64(s.red_session[agent])
     i = index_of(s, agent, acting)
     if i < 0:

@@ -1,4 +1,4 @@
-"""What red agents choose: follows `FiniteStateRedAgent` and `RandomSelectRedAgent`."""
+"""What red agents choose. Follows `FiniteStateRedAgent` and `RandomSelectRedAgent`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workflow_rl.cage4.scenario.scenario4 import IN_PROGRESS
 
 @compiled
 def choose_as_red(s: Any) -> None:
-    """`get_action` of every active agent. A busy agent's choice is dropped."""
+    """`get_action` of every active agent. A busy agent also chooses, but its choice is dropped."""
     for agent in range(N_RED):
         kind = actions.RED_SLEEP
         before = s.red_ticks[agent]
@@ -41,7 +41,7 @@ def choose_as_red(s: Any) -> None:
 
 @compiled
 def choose_by_state(s: Any, agent: int) -> int:
-    """`FiniteStateRedAgent.get_action`. Returns the kind, and sets target and session."""
+    """`FiniteStateRedAgent.get_action`. Returns the action's kind, and sets target and session."""
     is_busy = s.seen_success[agent] == IN_PROGRESS
     remember_hosts(s, agent)
     s.red_steps[agent] += 1
@@ -79,9 +79,9 @@ def needs_name(kind: int) -> bool:
 
 @compiled
 def choose_host(s: Any, agent: int, state: int, on_servers: bool, off_servers: bool) -> int:
-    """Choose one of the known hosts in a state. A state of -1 stands for every state except F.
+    """Choose a known host that is in this state. -1 means every state except F.
 
-    on_servers, off_servers: choose only servers, or only hosts that are no servers.
+    on_servers: choose only servers. off_servers: choose only hosts that are not servers.
     """
     n = 0
     for i in range(int64(s.n_hosts[agent])):
@@ -140,7 +140,7 @@ def choose_host_by_priority(s: Any, agent: int) -> int:
 
 @compiled
 def choose_state(s: Any, states: Any, n: int) -> int:
-    """Return the index of one of n states, by their priorities."""
+    """Draw one of n states, weighted by priority. Returns the state's index."""
     total = 0.0
     for i in range(n):
         total += red_tables.PRIORITY[states[i]]
@@ -173,7 +173,7 @@ def choose_zone(s: Any, agent: int) -> int:
 
 @compiled
 def choose_known(s: Any, known: Any) -> int:
-    """Choose one of the known hosts, `[137]`."""
+    """Choose a host that is known. known: bool `[137]`."""
     n = 0
     for host in range(N_HOSTS):
         n += known[host]
@@ -188,9 +188,9 @@ def choose_known(s: Any, known: Any) -> int:
 
 @compiled
 def select_at_random(s: Any, agent: int) -> int:
-    """`RandomSelectRedAgent.get_action`: an action, then each of its parameters in order."""
+    """`RandomSelectRedAgent.get_action`: draw an action, then its parameters in CybORG's order."""
     s.red_steps[agent] += 1
-    # An active agent knows a session. Every agent knows an address, a name and a zone.
+    # No choice is empty: an active agent knows a session, an address, a name and a zone.
     kind = below(s, actions.N_RED_ACTIONS)
     if kind == actions.RED_SLEEP:
         return kind

@@ -1,4 +1,4 @@
-"""Red agents whose choices come from outside, and what they see.
+"""Red agents whose choices come from outside of the simulator, and what these agents see.
 
 Follows `replace_action_if_invalid` and the observations of CybORG's red agents.
 """
@@ -20,7 +20,7 @@ from workflow_rl.cage4.scenario.scenario4 import TRUE
 
 @compiled
 def take_choice(s: Any, agent: int) -> int:
-    """Return the kind of an agent's choice, or INVALID, and set target and session."""
+    """Return the kind of the chosen action, or INVALID, and set target and session."""
     choice = int64(s.red_choice[agent])
     kind, target = red_api.KIND_OF[agent, choice], red_api.TARGET_OF[agent, choice]
     session = int64(s.red_choice_session[agent])
@@ -47,8 +47,8 @@ def is_known(s: Any, agent: int, kind: int, target: int) -> bool:
 
 @compiled
 def first_known(s: Any, agent: int) -> int:
-    """Return the id of an agent's first abstract session. If it has none, return the first id that
-    it learned of, or 0."""
+    """Return the id of an agent's first abstract session. Without such a session, return the first
+    id that the agent learned, or 0."""
     for i in range(int64(s.n_sessions[agent])):
         if s.sessions[agent, i].type == constants.ABSTRACT:
             return int64(s.sessions[agent, i].ident)
@@ -57,8 +57,8 @@ def first_known(s: Any, agent: int) -> int:
 
 @compiled
 def remember_outcomes(s: Any) -> None:
-    """Let the active agents of FROM_OUTSIDE remember what the last step showed. CybORG's agents do
-    so when they choose. Here the caller reads their memory before it chooses."""
+    """Update the memories of active FROM_OUTSIDE agents with what the last step showed. CybORG's
+    agents remember when they choose. Here, the caller reads the memories before it chooses."""
     if s.red_class == FROM_OUTSIDE:
         for agent in range(constants.N_RED):
             if s.is_active[agent]:
@@ -97,7 +97,7 @@ def show_facts(s: Any, agent: int, row: Any) -> None:
     elif kind == actions.INVALID:
         row[at + red_api.KIND + actions.WITHDRAW + 1] = 1
     elif is_dropped(s, agent) and s.is_active[agent] and s.n_news[agent] == 0:
-        success = TRUE  # The first observation is that of RedSessionCheck, which succeeds.
+        success = TRUE  # This agent observes only RedSessionCheck, which succeeds.
     row[at + red_api.SUCCESS + success - 1] = 1
     row[at + red_api.ACTIVE] = s.is_active[agent]
     first = constants.FIRST_ZONE_OF_RED[agent]
@@ -107,7 +107,7 @@ def show_facts(s: Any, agent: int, row: Any) -> None:
 
 @compiled
 def is_dropped(s: Any, agent: int) -> bool:
-    """Return whether the agent's last action was dropped, because its session was gone."""
+    """Return whether the agent's last action was dropped, because the action's session was gone."""
     kind = s.red_done[agent]
     return (
         s.step_count > 0
@@ -119,7 +119,7 @@ def is_dropped(s: Any, agent: int) -> bool:
 
 @compiled
 def mark(row: Any, agent: int, feature: int, host: int) -> None:
-    """Set a feature of one of an agent's hosts."""
+    """Set a feature of a host in an agent's observation."""
     first = red_api.FIRST_RED_OBS[agent] + red_api.N_FACTS[agent]
     row[first + feature * red_api.N_HOSTS_OF[agent] + red_api.PLACE_OF[agent, host]] = 1
 
@@ -144,7 +144,7 @@ def show_hosts(s: Any, agent: int, row: Any) -> None:
 
 @compiled
 def show_outcome(s: Any, agent: int, row: Any) -> None:
-    """Write the hosts of the last step's observation."""
+    """Write which hosts the last step's observation shows."""
     for i in range(int64(s.n_news[agent])):
         mark(row, agent, red_api.SHOWN, int64(s.news_host[agent, i]))
         mark(row, agent, red_api.GAINED, int64(s.news_host[agent, i]))
@@ -168,7 +168,7 @@ def show_outcome(s: Any, agent: int, row: Any) -> None:
 
 @compiled
 def show_sessions(s: Any, agent: int, row: Any) -> None:
-    """Write an agent's sessions, and the ports that the acting session has found."""
+    """Write an agent's sessions, and the ports that the session of FIRST_KNOWN has found."""
     for i in range(int64(s.n_sessions[agent])):
         session = s.sessions[agent, i]
         host = int64(session.host)

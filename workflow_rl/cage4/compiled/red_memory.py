@@ -1,5 +1,4 @@
-"""What red agents remember of observations: follows `FiniteStateRedAgent` and
-`ActionSpace.update`."""
+"""What red agents remember. Follows `FiniteStateRedAgent` and `ActionSpace.update`."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from workflow_rl.cage4.scenario.scenario4 import TRUE
 
 @compiled
 def learn(s: Any, agent: int) -> None:
-    """`ActionSpace.update` with all observations of a step, in their order."""
+    """`ActionSpace.update` with all observations of a step, in CybORG's order."""
     kind, target = s.seen_kind[agent], int64(s.seen_target[agent])
     if kind == actions.DISCOVER:
         if s.sees_target[agent]:
@@ -53,7 +52,7 @@ def learn(s: Any, agent: int) -> None:
 
 @compiled
 def remember_hosts(s: Any, agent: int) -> None:
-    """Bring the states of hosts up to date with the last step's observations."""
+    """Update the host states in an agent's memory with the last step's observations."""
     if s.seen_success[agent] == TRUE and s.seen_kind[agent] <= actions.WITHDRAW:
         change_states(s, agent)
     s.marked[:] = False
@@ -113,7 +112,7 @@ def see_outcome(s: Any, agent: int) -> None:
     elif has_session_on(s, agent, target):
         see_host(s, agent, target, True)
     elif kind == actions.ESCALATE:
-        # The observation has a session without an interface.
+        # CybORG fails: the observation has a session, but no interface.
         s.error = NO_SESSIONS_IN_OBSERVATION
     if s.sees_links[agent]:
         for i in range(constants.N_LINKED[constants.ZONE[target]]):
@@ -122,7 +121,7 @@ def see_outcome(s: Any, agent: int) -> None:
 
 @compiled
 def see_host(s: Any, agent: int, host: int, with_name: bool) -> None:
-    """Add a host to the agent's known hosts. with_name: the agent learns the host's name, too."""
+    """Add a host to the agent's memory. with_name: whether the agent learns the name, too."""
     if s.host_state[agent, host] == UNSEEN:
         s.host_state[agent, host] = U if s.red_steps[agent] == 0 else K
         s.hosts[agent, s.n_hosts[agent]] = host

@@ -1,4 +1,4 @@
-"""The sessions of red agents: follows `State.add_session` and `RedAbstractSession`."""
+"""The sessions of red agents. Follows `State.add_session` and `RedAbstractSession`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def index_of(s: Any, agent: int, ident: int) -> int:
 
 @compiled
 def add_session(s: Any, agent: int, host: int, kind: int, user: int, parent: int, pid: int) -> int:
-    """Add a session, whose id is one above the agent's highest id. Returns the id."""
+    """Add a session. Its id, which is returned, is one above the agent's highest session id."""
     n, ident = int64(s.n_sessions[agent]), 0
     for i in range(n):
         ident = max(ident, int64(s.sessions[agent, i].ident) + 1)
@@ -47,7 +47,7 @@ def add_session(s: Any, agent: int, host: int, kind: int, user: int, parent: int
 
 @compiled
 def add_child(s: Any, agent: int, i: int, ident: int) -> None:
-    """Add a child's id to the children of session i, unless the list has this id."""
+    """Add a child's id to the children of session i, unless the children contain this id."""
     cell = int64(s.sessions[agent, i].children)
     while cell != 0:
         if s.cells[cell].pid == ident:
@@ -106,7 +106,7 @@ def has_session_on(s: Any, agent: int, host: int) -> bool:
 
 @compiled
 def learn_own_host(s: Any, agent: int, host: int) -> None:
-    """`ActionSpace.update`: address, name and subnet of a host in the agent's zones."""
+    """`ActionSpace.update`: learn the address, name and zone of a host in the agent's zones."""
     s.knows_address[agent, host] = True
     s.knows_name[agent, host] = True
     s.known_zones[agent] |= 1 << ZONE[host]
@@ -114,7 +114,7 @@ def learn_own_host(s: Any, agent: int, host: int) -> None:
 
 @compiled
 def learn_session(s: Any, agent: int, ident: int) -> None:
-    """`ActionSpace.update`: the id of an abstract session. The agent never forgets this id."""
+    """`ActionSpace.update`: learn an abstract session's id. The agent never forgets this id."""
     if not s.knows_id[agent, ident]:
         s.knows_id[agent, ident] = True
         n = int64(s.n_ids[agent])

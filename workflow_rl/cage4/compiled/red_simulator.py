@@ -1,4 +1,4 @@
-"""Many environments at once, in which the caller also chooses what red agents do."""
+"""Many networks at once, in which the caller also chooses what red agents do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from workflow_rl.cage4.scenario.scenario4 import CHALLENGE, Scenario
 
 @entry_point
 def show_reds(states: Any, chosen: Any, rows: Any) -> None:
-    """Write what the red agents of the chosen envs see, if these agents are FROM_OUTSIDE.
+    """Write what red agents see in those of the chosen envs whose red agents are FROM_OUTSIDE.
 
     chosen: bool `[N]`. rows: uint8 `[N, N_RED_ROW]`.
     """
@@ -34,9 +34,9 @@ def show_reds(states: Any, chosen: Any, rows: Any) -> None:
 class RedSimulator(BatchedSimulator):
     """N networks in which the caller plays both teams: see `BatchedSimulator`.
 
-    rows: uint8 `[N, N_RED_ROW]`, what the red agents see, and which actions they know to be
-        possible: see `red_api.red_layout`. The next call overwrites this array. The row of an env
-        is not written while its red agents are of another class, which `set_red_agent` sets.
+    rows: uint8 `[N, N_RED_ROW]`, what the red agents see, and the actions whose targets they know:
+        see `red_api.red_layout`. The next call overwrites this array. If `set_red_agent` has set
+        another class than FROM_OUTSIDE for an env, its row is not written.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class RedSimulator(BatchedSimulator):
         return *super()._shown, self.rows
 
     def choose(self, choices: ArrayLike, sessions: ArrayLike = red_api.FIRST_KNOWN) -> None:
-        """Set what the red agents do in the coming steps.
+        """Set what the red agents do in the next steps, until the next call.
 
         choices: `[N, 6]`, indices of `red_api.RED_CHOICES`. A busy agent's choice is dropped. If
             the agent does not know the target, the action becomes an InvalidAction.

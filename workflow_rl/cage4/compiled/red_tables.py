@@ -9,7 +9,7 @@ import numpy as np
 from workflow_rl.cage4.compiled import actions
 
 FINITE_STATE, DISCOVERY, RANDOM_SELECT, SLEEPING, FROM_OUTSIDE = range(5)
-"""In the order of `scenario4.RED_CLASSES`."""
+"""The numbers of `scenario4.RED_CLASSES`."""
 
 STATES = ("K", "KD", "S", "SD", "U", "UD", "R", "RD", "F")
 K, KD, S, SD, U, UD, R, RD, F = range(9)
@@ -62,13 +62,13 @@ _PLANS: tuple[dict[int, dict[int, float]], ...] = (
         RD: {actions.DEGRADE: 0.5, actions.IMPACT: 0.5},
     },
 )
-"""By program and state: the probability of each action. Actions with the probability 0 are left
-out, because they change no draw."""
+"""The probability of each action, by program and host state. Actions with the probability 0 are
+missing, because they would change no draw."""
 
 
 def _plans() -> tuple[Any, Any, Any]:
-    """Return by program and state the number of options, the options, and the sums of their
-    probabilities."""
+    """Return the number of options, the options, and the cumulated sums of the options'
+    probabilities, each by program and state."""
     n_options = np.zeros((2, N_STATES), np.int64)
     options = np.zeros((2, N_STATES, 4), np.int64)
     cumulated = np.zeros((2, N_STATES, 4))
@@ -82,7 +82,7 @@ def _plans() -> tuple[Any, Any, Any]:
 
 
 N_OPTIONS, OPTIONS, CUMULATED = _plans()
-# DiscoveryFSRed: by state, the weight with which it chooses a host in this state.
+# The weight with which DiscoveryFSRed chooses a host in each state.
 PRIORITY = np.array([20, 20, 20, 20, 10, 10, 0, 0, 0], np.float64)
 PRIORITY_BASE = 100.0
 SERVER_RATE = 0.75

@@ -1,4 +1,4 @@
-"""How red sessions change at the end of a step: follows `different_subnet_agent_reassignment` and
+"""How red sessions change at the end of a step. Follows `different_subnet_agent_reassignment` and
 `RedSessionCheck`."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from workflow_rl.cage4.scenario.scenario4 import TRUE
 
 @compiled
 def move_sessions(s: Any) -> None:
-    """Give each session outside its agent's zones to the agent of its zone."""
+    """Move each session outside its agent's zones to the agent of the session's zone."""
     first = 0
     for agent in range(N_RED):
         for i in range(int64(s.n_sessions[agent])):
@@ -45,8 +45,8 @@ def move_sessions(s: Any) -> None:
 
 @compiled
 def move_session(s: Any, agent: int, ident: int) -> None:
-    """Move a session to the agent of its zone. The session becomes abstract. If an exploit just
-    opened it, the new agent observes the session instead of the old agent."""
+    """Move a session to its zone's agent. The session becomes abstract. If an exploit opened the
+    session in this step, the new agent observes the session instead of the old agent."""
     i = index_of(s, agent, ident)
     session = s.sessions[agent, i]
     host, user, pid = int64(session.host), int64(session.user), int64(session.pid)
@@ -74,15 +74,15 @@ def move_session(s: Any, agent: int, ident: int) -> None:
 
 @compiled
 def check_sessions(s: Any, agent: int) -> None:
-    """`RedSessionCheck`: if an agent has sessions but no session 0, draw one of them. It becomes
-    session 0, and the parent of all others."""
+    """`RedSessionCheck`: if an agent has sessions but no session 0, draw a session. This session
+    becomes session 0, and the parent of the agent's other sessions."""
     n = int64(s.n_sessions[agent])
     if n == 0 or index_of(s, agent, 0) >= 0:
         return
     i = below(s, n)
     leader = s.sessions[agent, i]
     old_ident, host = int64(leader.ident), int64(leader.host)
-    # The session keeps its scans, and becomes the last of the agent's sessions.
+    # The drawn session keeps its scans, and becomes the last of the agent's sessions.
     scans, pid = int64(leader.scans), int64(leader.pid)
     kind, user = int64(leader.type), int64(leader.user)
     free_whole_list(s, int64(leader.children))

@@ -1,9 +1,9 @@
 """One simulated network as a record, whose size depends on the length of episodes.
 
-What grows in an episode lies in linked lists of `cells`. A host has lists of processes, events,
-files, red sessions and suspicious PIDs. A process has a list of connections. A session has lists of
-children and of scanned ports. A field holds the index of a list's first cell; 0 means that the list
-is empty. The ephemeral ports in use are a log of all hosts' draws.
+Everything that grows in an episode is in linked lists of `cells`. A host has lists of processes,
+events, files, red sessions and suspicious PIDs. A process has a list of connections. A session has
+lists of children and of scanned hosts, and a scanned host has a list of ports. A field has the
+index of a list's first cell, or 0 if the list is empty. A log of all draws has the ephemeral ports.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from workflow_rl.cage4.compiled.generator import GENERATOR
 from workflow_rl.cage4.scenario.scenario4 import Scenario
 
 SIZES = (500, 2_000, 10_000)
-"""Lengths of episodes, in steps, for which there is a record. A simulator uses the smallest record
-that fits, and is compiled when this record is first used."""
+"""The episode lengths, in steps, for which records are defined. A simulator uses the smallest
+record that fits, and is compiled when this record is first used."""
 N_PORTS = 60000 - FIRST_PORT
 MAX_ORIGINAL = 7
 MAX_REACHED, MAX_NEWS = 48, 8
 FIRST_PID, N_PIDS = 1000, 9000
-UNSEEN = 255  # Stands for a host's state if a red agent has not seen the host.
+UNSEEN = 255  # The state of a host that a red agent has not seen.
 
 # The values of `error`: why an episode cannot go on.
 (
@@ -43,7 +43,7 @@ UNSEEN = 255  # Stands for a host's state if a red agent has not seen the host.
 
 
 def error_of(state: Any) -> str:
-    """Return a sentence that tells why a record's episode cannot go on, or ""."""
+    """Return words that say why a record's episode cannot go on, or ""."""
     return (
         "",
         f"more than {4 * len(state['cells']) // 5} events, processes and ports at once",
@@ -58,7 +58,7 @@ def error_of(state: Any) -> str:
 
 
 def room_for(n_steps: int) -> int:
-    """Return the smallest of SIZES that holds n_steps. If there is none, return the largest."""
+    """Return the smallest of SIZES that is n_steps or more. If no size is, return the largest."""
     return next((size for size in SIZES if n_steps <= size), SIZES[-1])
 
 
@@ -91,7 +91,7 @@ SESSION = np.dtype(
 )
 
 SCENARIO = np.dtype([(field.name, np.float64) for field in fields(Scenario)])
-"""If `users` or `servers` is 0, the number is drawn."""
+"""If `users` or `servers` is 0, the number of users or servers is drawn."""
 
 _EVERY_STEP: list[Any] = [
     ("scenario", SCENARIO),
@@ -108,17 +108,17 @@ _EVERY_STEP: list[Any] = [
     ("blue_kind", np.uint8, constants.N_BLUE),
     ("blue_target", np.uint8, constants.N_BLUE),
     ("blue_source", np.uint8, constants.N_BLUE),
-    # How many more steps the action takes; 0 if none is in progress.
+    # How many more steps the action takes; 0 if no action is in progress.
     ("blue_ticks", np.uint8, constants.N_BLUE),
     # The kind of action that took effect in the last step.
     ("blue_done", np.uint8, constants.N_BLUE),
-    # The result of the last action that took effect. Block and Allow: whether they changed
+    # The result of the last action that took effect. Block and Allow: whether the action changed
     # anything. Analyse: see `files_on`. DeployDecoy: the decoy's PID.
     ("blue_result", np.uint16, constants.N_BLUE),
     # Bits of the zones that a zone blocks.
     ("blocked", np.uint16, constants.N_ZONES),
-    # Each red agent's action in progress, with the id of its session. `route_start` is the host of
-    # this session when the step's actions were sorted.
+    # Each red agent's action in progress, with the id of the acting session. `route_start` is the
+    # acting session's host when `sort_actions` ran.
     ("red_kind", np.uint8, constants.N_RED),
     ("red_target", np.uint8, constants.N_RED),
     ("red_hostname", np.uint8, constants.N_RED),
@@ -131,9 +131,10 @@ _EVERY_STEP: list[Any] = [
     # The choices of agents of FROM_OUTSIDE: an index of `red_api.RED_CHOICES`, and a session's id.
     ("red_choice", np.int16, constants.N_RED),
     ("red_choice_session", np.int16, constants.N_RED),
-    # What a red agent observed of its last action. `sees_target`: whether the observation shows the
-    # target. `seen_source`: the host from which an exploit came. `seen_abstract`: whether the
-    # session is abstract. `sees_links`: whether the observation shows linked hosts.
+    # What a red agent observed of its last action. `sees_target`: whether it saw the target.
+    # `seen_source`: the host from which an exploit came. `seen_session`: the opened or escalated
+    # session. `seen_abstract`: whether that session is abstract. `sees_links`: whether it saw the
+    # hosts of `constants.LINKED`.
     ("seen_kind", np.uint8, constants.N_RED),
     ("seen_success", np.uint8, constants.N_RED),
     ("seen_target", np.uint8, constants.N_RED),
@@ -153,7 +154,7 @@ _EVERY_STEP: list[Any] = [
     ("green_failed", np.uint8, constants.MAX_GREENS),  # In the last step.
     ("n_reached", np.uint8, constants.N_ZONES),
     ("reached", np.uint8, (constants.N_ZONES, MAX_REACHED)),
-    # Bits of the lists of events that a host has: see `events`.
+    # By host, one bit for each of the four lists in `events` that is not empty.
     ("has_events", np.uint8, constants.N_HOSTS),
     ("exists", np.uint8, constants.N_HOSTS),
     ("n_users", np.uint8, constants.N_ZONES),
@@ -179,8 +180,8 @@ _OF_AGENTS: list[Any] = [
     ("knows_address", np.uint8, (constants.N_RED, constants.N_HOSTS)),
     ("knows_name", np.uint8, (constants.N_RED, constants.N_HOSTS)),
     ("known_zones", np.uint16, constants.N_RED),
-    # The hosts in a finite-state agent's memory, in order. By host number: its state, and whether
-    # the agent knows the name.
+    # The hosts in a finite-state agent's memory, in order. By host number: the host's state, and
+    # whether the agent knows the host's name.
     ("n_hosts", np.uint8, constants.N_RED),
     ("hosts", np.uint8, (constants.N_RED, constants.N_HOSTS)),
     ("host_state", np.uint8, (constants.N_RED, constants.N_HOSTS)),
@@ -197,13 +198,13 @@ _OF_AGENTS: list[Any] = [
     ("suspicious_order", np.uint8, (constants.N_BLUE, constants.MAX_BLUE_SESSIONS)),
 ]
 _OF_THE_EPISODE: list[Any] = [
-    # The zones that have a list of blocked zones, in order. Then these lists.
+    # The zones that have a list of blocked zones, in order. Then the lists of blocked zones.
     ("n_blocking", np.uint8),
     ("blocking", np.uint8, constants.N_ZONES),
     ("n_blocked", np.uint8, constants.N_ZONES),
     ("blocked_order", np.uint8, (constants.N_ZONES, constants.N_ZONES)),
     # What the start of the episode draws: octets of addresses, each host's distribution (0 Ubuntu,
-    # 1 Kali), and its processes with their PIDs.
+    # 1 Kali), and each host's processes with PIDs.
     ("zone_octet", np.uint8, constants.N_ZONES),
     ("host_octet", np.uint8, constants.N_HOSTS),
     ("distribution", np.uint8, constants.N_HOSTS),
@@ -226,8 +227,8 @@ def state_for(n_steps: int) -> np.dtype[Any]:
         [
             *_EVERY_STEP,
             *_OF_HOSTS,
-            # Each red agent's sessions. `sessions_count` is CybORG's. `ids` are the session ids
-            # that the agent learned, in order, and `knows_id` tells by id whether it did.
+            # Each red agent's sessions. `sessions_count` is CybORG's count. `ids` are the session
+            # ids that the agent learned, in order. `knows_id` says whether it learned an id.
             ("n_sessions", np.uint16, constants.N_RED),
             ("sessions_count", np.int32, constants.N_RED),
             ("sessions", SESSION, (constants.N_RED, n_sessions)),
@@ -236,12 +237,12 @@ def state_for(n_steps: int) -> np.dtype[Any]:
             ("knows_id", np.uint8, (constants.N_RED, n_sessions)),
             *_OF_AGENTS,
             *_OF_THE_EPISODE,
-            # The cells below n_cells are in use, except a list of free cells from free_cell on.
+            # The cells below n_cells are in use, except the list of free cells at free_cell.
             ("n_cells", np.uint32),
             ("free_cell", np.uint32),
             ("cells", CELL, n_cells),
-            # Ephemeral ports: by host, a bit for each port in use. Then a log of all draws. A
-            # host's draws count from first_log on, because a Restore forgets the earlier draws.
+            # Ephemeral ports: by host, a bit for each port in use. Then a log of all hosts' draws.
+            # A host's draws before first_log do not count: a Restore freed their ports.
             ("port_bits", np.uint32, (constants.N_HOSTS, (N_PORTS + 31) // 32)),
             ("first_log", np.uint32, constants.N_HOSTS),
             ("n_log", np.uint32),

@@ -1,7 +1,7 @@
 """CybORG's true state as lists, made from a network's record, to compare two simulators.
 
-See `cyborg.true_state` for the lists. The record lacks only names, and facts that are equal in all
-episodes. The constants below supply these.
+See `cyborg.true_state` for the lists. The constants below are what the record lacks: names, and
+facts that are equal in all episodes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ NOT_SHOWN = ("cells", "sessions", "port_bits", "log_host", "log_port", "knows_id
 
 
 def true_state(state: Any) -> list[Any]:
-    # Plain numbers are read ten times as fast as those in a record.
+    # Python reads plain numbers ten times as fast as numbers in a record.
     s = {name: state[name].tolist() for name in state.dtype.names if name not in NOT_SHOWN}
     s["cells"] = state["cells"][: s["n_cells"]].tolist()
     s["sessions"] = [
@@ -177,7 +177,7 @@ def _sessions_on(s: Any, host: int) -> list[Any]:
 
 def blue_pid(s: Any, host: int) -> int:
     place = host % constants.PLACES - constants.FIRST_USER
-    # A user's host has a green session, whose process started after that of the blue session.
+    # On a user's host, the green session's process started after the blue session's process.
     is_user = 0 <= place < s["n_users"][ZONE_OF[host]]
     return int(s["original_pid"][host][s["n_original"][host] - (2 if is_user else 1)])
 
@@ -215,7 +215,7 @@ def _blue_sessions(s: Any) -> Iterator[list[Any]]:
 def _green_sessions(s: Any) -> Iterator[list[Any]]:
     for i in range(s["n_greens"]):
         host = s["green_host"][i]
-        # On the host where red begins, the red session's process started last.
+        # The green session's process is last, except on the host where red begins.
         pid = s["original_pid"][host][s["original_kind"][host].index(constants.GREEN_SESSION)]
         session = [0, 0, HOST_NAMES[host], "ubuntu", "GREY_SESSION", None, pid, True, [], "Session"]
         yield [f"green_agent_{i}", 1, [[*session, None, None]]]

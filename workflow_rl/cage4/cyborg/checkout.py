@@ -1,4 +1,4 @@
-"""The user's checkout of CAGE Challenge 4: where it is, and whether it is the right commit."""
+"""The user's checkout of CAGE Challenge 4: where its folder is, and a check of its commit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 COMMIT = "8c3c50ca54b176c2de199847944e8dcc035497e3"
-"""The commit of the challenge's repository that is the reference."""
+"""The commit of the challenge's repository that the compiled simulator repeats."""
 VARIABLE = "WORKFLOW_RL_CYBORG4"
 """The environment variable that names the folder. Worker processes inherit it."""
 SOURCES = ("env.py", "Agents/SimpleAgents", "Agents/Wrappers", "Shared", "Simulator")
@@ -20,14 +20,14 @@ HOW_TO_GET_IT = (
 
 
 class CheckoutError(RuntimeError):
-    """CybORG 4 is missing or is another commit. The message, of one line, tells what to do."""
+    """CybORG 4 is missing or is another commit. The message is one line, and says what to do."""
 
 
 def cyborg_checkout() -> Path:
     """Check the user's checkout. Return the folder that holds the package `CybORG`.
 
     Raises:
-        CheckoutError: no folder is named, or it does not hold CybORG 4 at COMMIT.
+        CheckoutError: VARIABLE names no folder, or the folder does not hold CybORG 4 at COMMIT.
     """
     named = os.environ.get(VARIABLE, "")
     if not named:
@@ -42,8 +42,8 @@ def cyborg_checkout() -> Path:
         )
     if source_digest(folder) != DIGEST:
         raise CheckoutError(
-            f"{VARIABLE}={named}: its CybORG is not that of commit {COMMIT}; get it with "
-            f"`{HOW_TO_GET_IT}`"
+            f"{VARIABLE}={named}: the CybORG there differs from commit {COMMIT}; get this commit "
+            f"with `{HOW_TO_GET_IT}`"
         )
     return folder
 

@@ -1,4 +1,4 @@
-"""NumPy's generator in Python: the same draws. A single draw is five times as fast."""
+"""NumPy's generator in Python: with equal draws, but a single draw is five times as fast."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SUM_TOLERANCE = float(np.sqrt(np.finfo(np.float64).eps))
 class Draws:
     """The methods of `numpy.random.Generator(PCG64(seed))` that CybORG calls, bit for bit.
 
-    NumPy makes a random word in 3 ns, but each call of a method takes a microsecond. Whole numbers
-    are drawn by Lemire's method from half words. The second half of a word is kept for the next
-    draw. A shuffle draws by masks and rejection.
+    NumPy makes a random word in 3 ns, but each call of a method takes a microsecond. So words are
+    made in blocks. Whole numbers are drawn by Lemire's method from half words. The second half of a
+    word is kept for the next draw. A shuffle draws by masks and rejection.
 
     Args:
-        seed: 0 or more. None draws a seed from the operating system.
+        seed: 0 or more, or None for a seed from the operating system.
     """
 
     def __init__(self, seed: int | None = None) -> None:
@@ -53,8 +53,8 @@ class Draws:
         return (self._next_word() >> 11) * 2.0**-53
 
     def integers(self, low: int, high: int | None = None, endpoint: bool = False) -> int:
-        """Return a whole number from low up to high. High itself is possible with endpoint alone.
-        If high is not given, return a whole number from 0 up to low, without low."""
+        """Return a whole number from low to high - 1, or from low to high if endpoint is true. If
+        high is not given, return a whole number from 0 to low - 1."""
         if high is None:
             low, high = 0, low
         n_values = high - low + (1 if endpoint else 0)
@@ -74,7 +74,7 @@ class Draws:
     ) -> Any:
         """Return one element of a sequence, or a whole number below `a`.
 
-        p: the elements' probabilities. replace is not read: only one element is drawn.
+        p: the elements' probabilities. replace: ignored, because one element is drawn.
         """
         if p is not None:
             sums = list(accumulate(p))

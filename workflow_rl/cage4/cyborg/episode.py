@@ -20,24 +20,24 @@ from workflow_rl.cage4.cyborg.reds import (
 from workflow_rl.cage4.scenario.scenario4 import AGENTS
 
 FIRST = 1
-"""The priority of Allow and Block, which take effect before all other actions."""
+"""The priority of the actions Allow and Block, which take effect before all other actions."""
 GREEN_INTERFACE = SimpleNamespace(active=True, agent=None, action_space=None)
 
 
 class Episode:
-    """The network, its agents and their actions in progress.
+    """The network, its agents and the agents' actions in progress.
 
-    The attributes have the names of those of `SimulationController`, because some of its methods
-    are called with this object. `agent_interfaces` holds the blue and red agents alone.
+    The attributes have the names of `SimulationController`'s attributes, because some methods of
+    that class are called with this object. `agent_interfaces` holds only blue and red agents.
 
     last_blue_actions: the five actions that took effect in the last step, in CybORG's words.
-    blue_outcomes: by agent, the action that it executed in the last step, and its observation.
-    outcomes: of all actions that agents executed in the last step.
+    blue_outcomes: by agent, the action that the agent executed last, and the action's observation.
+    outcomes: the outcomes of all actions that agents executed in the last step.
 
     Args:
-        cyborg: the copy of `speedups`.
+        cyborg: the copy of CybORG that `speedups` returns.
         scenario_generator: draws the network.
-        draws: the generator of the episode.
+        draws: the episode's random numbers.
     """
 
     def __init__(self, cyborg: Cyborg, scenario_generator: Any, draws: Draws) -> None:
@@ -99,7 +99,7 @@ class Episode:
 
     @property
     def actions_in_progress(self) -> dict[str, Any]:
-        """By blue or red agent, `{"action", "remaining_ticks"}`, or None."""
+        """`{"action", "remaining_ticks"}` or None, for each blue and red agent."""
         return {**self._blue_progress, **self._red_progress}
 
     def as_controller(self) -> SimpleNamespace:
@@ -114,8 +114,8 @@ class Episode:
         )
 
     def step(self, actions: Sequence[Any]) -> tuple[int, int]:
-        """Play a step of five CybORG actions. Return the parts of the reward: that of
-        `BlueRewardMachine`, and that of the actions' costs."""
+        """Play a step with blue's five CybORG actions. Return the two parts of the reward: what
+        `BlueRewardMachine` gives, and the actions' costs."""
         state = self.state
         state.check_next_phase_on_update_step(self.step_count)
         for name, action in zip(AGENTS, actions, strict=True):
@@ -127,9 +127,9 @@ class Episode:
         blue, red = self._due_actions()
         self.last_blue_actions = [str(action) for _, action in blue]
         blue_played, red_played = self._with_sessions(blue), self._with_sessions(red)
-        # CybORG shuffles the actions to limit their bandwidth, but no action uses bandwidth.
+        # CybORG shuffles the actions to limit bandwidth, but no action uses bandwidth.
         self.np_random.skip_shuffle(len(blue_played) + len(chosen) + len(red_played))
-        # Allow and Block come first. The sort keeps the order of all others.
+        # Allow and Block come first. The sort keeps the order of the other actions.
         for name, action in sorted(blue_played, key=lambda played: played[1].priority != FIRST):
             self.blue_outcomes[name] = action, action.execute(state)
         self.outcomes = [Executed.of(*self.blue_outcomes[name]) for name, _ in blue_played]
@@ -157,7 +157,7 @@ class Episode:
     def _due_actions(self) -> tuple[list[Any], list[Any]]:
         """Return blue's and red's pairs of an agent and the action that takes effect now.
 
-        The action is a Sleep if the agent's own action is still in progress.
+        This action is a Sleep if the action that the agent chose is still in progress.
         """
         due = []
         for progress in (self._blue_progress, self._red_progress):
@@ -184,7 +184,7 @@ class Episode:
         ]
 
     def _move_sessions(self) -> None:
-        """`different_subnet_agent_reassignment`, called only if a session is in a foreign zone."""
+        """`different_subnet_agent_reassignment`, which is called only if a session needs it."""
         zones = self.state.hostname_subnet_map
         if any(
             zones[session.hostname].value not in interface.allowed_subnets
@@ -216,7 +216,7 @@ class Episode:
     def _impact_reward(self, red: list[Any]) -> int:
         """Return the reward of `BlueRewardMachine` for Impacts.
 
-        A failed Impact counts too: CybORG's test of its success is true for every outcome.
+        A failed Impact counts, too: CybORG's test of the success is true for every outcome.
         """
         state = self.state
         rewards = self._machine.get_phase_rewards(None, state.mission_phase)

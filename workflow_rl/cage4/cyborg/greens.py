@@ -1,4 +1,4 @@
-"""The green agents of an episode of CybORG 4, played without objects for their actions."""
+"""The green agents of an episode of CybORG 4, without a Python object for each action."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REFUSED_PORT = 8800
 
 
 class Green(NamedTuple):
-    """A green agent on its host. false_alerts, phishing: the probabilities of these mishaps."""
+    """A green agent. false_alerts, phishing: the probabilities of a false alert, of a mail."""
 
     name: str
     host: Any
@@ -27,11 +27,11 @@ class Green(NamedTuple):
 
 
 class Greens:
-    """All green agents. The draws are those of `EnterpriseGreenAgent` and of its actions.
+    """All green agents. The draws equal the draws of `EnterpriseGreenAgent` and of its actions.
 
-    CybORG makes an action for each green, and describes what the action saw. Only the reward is
-    read from that description, because green agents look at no observation. A green's session is
-    never killed: blue agents kill only PIDs above those that the host had at the start.
+    CybORG makes an action for each green, and describes what the action saw. CybORG reads only the
+    reward from this description, because green agents ignore observations. A green's session never
+    ends, because blue agents stop only processes that started after the episode began.
     """
 
     def __init__(self, cyborg: Cyborg, state: Any, scenario: Any) -> None:
@@ -65,8 +65,8 @@ class Greens:
         return [integers(0, N_ACTIONS) for _ in self._agents]
 
     def play(self, chosen: list[int]) -> int:
-        """Play the actions and return their part of the reward, zero or less. `outcomes` then holds
-        those of the work and of the access to servers."""
+        """Play the actions and return their part of the reward, zero or less. Afterwards,
+        `outcomes` holds the outcomes of work and of access to servers."""
         state = self._state
         rewards = self._rewards[state.mission_phase]
         targets = self._targets[state.mission_phase]
@@ -104,7 +104,7 @@ class Greens:
     def _fails_to_access(self, green: Green, targets: list[tuple[Any, Any, str]]) -> bool:
         """`GreenAccessService.execute`. targets: servers that the green may choose.
 
-        The server's services do not matter: CybORG tests a method instead of the method's result.
+        The server's services have no effect: CybORG's test reads a method, not the method's result.
         """
         state = self._state
         host, address, zone = state.np_random.choice(targets)
@@ -123,7 +123,7 @@ class Greens:
 
 
 def _targets(state: Any, phase: int) -> dict[str, list[tuple[Any, Any, str]]]:
-    """Return the servers that a green may access, by the green's zone: host, address and zone."""
+    """Return the servers that a zone's greens may access, by zone: host, address and zone."""
     pairs = state.scenario.allowed_subnets_per_mphase[phase]
     servers = [
         (state.hosts[host], address, state.hostname_subnet_map[host].value)

@@ -10,10 +10,10 @@ from workflow_rl.commands.doctor import Finding
 
 
 def simulators() -> Iterator[Finding]:
-    """Yield one finding: whether the user has named a checkout of the right commit."""
+    """Yield one finding: whether the user named a checkout of the commit `checkout.COMMIT`."""
     if not os.environ.get(checkout.VARIABLE):
         where = f"no checkout is named by {checkout.VARIABLE}"
-        yield Finding("CybORG 4", f"{where}: CAGE-4 plays on the compiled simulator alone")
+        yield Finding("CybORG 4", f"{where}: CAGE-4 plays only on the compiled simulator")
         return
     try:
         checkout.cyborg_checkout()

@@ -1,5 +1,4 @@
-"""The costs of a step, counted from CybORG's state and from the actions that it executed: see
-`scenario.costs`."""
+"""The costs of a step, from CybORG's state and the executed actions: see `scenario.costs`."""
 
 from __future__ import annotations
 
@@ -17,8 +16,8 @@ DEFENDED = {host for hosts in AGENT_HOSTS for host in hosts}
 
 
 class Executed(NamedTuple):
-    """What became of an executed action. kind: its class. host: its target, or "". succeeded: False
-    without an observation, too, as of a Monitor that is sped up."""
+    """The outcome of an action. kind: the action's class. host: its target, or "". succeeded: also
+    False for an action without an observation, such as a sped-up Monitor."""
 
     kind: str
     host: str
@@ -34,7 +33,7 @@ class Executed(NamedTuple):
 class CostCounter:
     """Counts the costs of an episode's steps.
 
-    costs: float64 `[len(EVALUATED)]`, those of the last step; `[0]` without measures.
+    costs: float64 `[len(EVALUATED)]`, the costs of the last step; `[0]` without measures.
     """
 
     def __init__(self, measures: bool) -> None:
@@ -55,8 +54,8 @@ class CostCounter:
         """Count a step's costs.
 
         controller: CybORG's `SimulationController` after the step, or an object with its
-            attributes. outcomes: of the actions that were executed in the step. action_cost: what
-            the step's Restores cost.
+            attributes. outcomes: the outcomes of the actions that were executed in the step.
+            action_cost: what the step's Restores cost.
         """
         if not self.costs.size:
             return
@@ -71,7 +70,7 @@ class CostCounter:
                 by_red = kind == GREEN_WORK
                 costs[AT.red_failures if by_red else AT.blue_failures] += not succeeded
             if kind in ("Remove", "Restore"):
-                # Blue acts before Red, so the levels are those at the end of the step before.
+                # Blue acts before Red, so the levels from the end of the last step count.
                 is_held = self._levels.get(host, 0) > 0
                 costs[AT.counter_actions if is_held else AT.healthy_recoveries] += 1
         busy = [controller.actions_in_progress.get(agent) for agent in AGENTS]
@@ -91,7 +90,7 @@ class CostCounter:
 
 
 def _levels(state: Any) -> dict[str, int]:
-    """Return what Red holds of hosts, by name: 1 a user's session, 2 root's."""
+    """Return the level of each host with red sessions: 1 for a user's session, 2 for root's."""
     levels: dict[str, int] = {}
     for agent, sessions in state.sessions.items():
         for session in sessions.values() if agent.startswith("red") else ():

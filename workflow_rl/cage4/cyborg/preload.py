@@ -1,6 +1,6 @@
-"""The module that the fork server of the workers imports if they play CybORG 4.
+"""The workers' fork server imports this module if the workers play CybORG 4.
 
-It makes a simulator, so that CybORG is imported once, into memory that all workers share.
+The module makes a simulator, which imports CybORG once, into memory that all workers share.
 """
 
 from __future__ import annotations

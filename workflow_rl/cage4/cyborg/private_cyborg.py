@@ -1,7 +1,7 @@
 """Imports of CybORG 4 from the user's checkout, each with its own modules.
 
-One process can hold CybORG as published and the copy that is sped up. After an import, the name
-`CybORG` is free again, so that the process can import another CybORG.
+One process can hold the published CybORG and the sped-up copy. After an import, the name `CybORG`
+is free again, so that the process can import another CybORG.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from workflow_rl.cage4.cyborg.checkout import cyborg_checkout
 
 PACKAGE = "CybORG"
 MODULES = ("env", "Agents", "Agents.Wrappers", "Simulator.Scenarios")
-"""These import all modules that play an episode."""
+"""The import of these modules imports all modules that play an episode."""
 
 
 class Cyborg:
@@ -38,9 +38,9 @@ class Cyborg:
                 importlib.import_module(f"{PACKAGE}.{name}")
 
     def user_class(self, name: str) -> Any:
-        """Return the class "module:Class" of a user, whose imports of CybORG find this one.
+        """Return the user's class "module:Class". Its module's imports of CybORG find this CybORG.
 
-        The module is imported for this CybORG alone. Raises what the import raises.
+        The module is imported only for this CybORG. Raises what the import raises.
         """
         module, _, class_name = name.partition(":")
         package = module.partition(".")[0]
@@ -54,7 +54,7 @@ class Cyborg:
 
     @contextmanager
     def _importable(self) -> Iterator[None]:
-        """Let imports find this CybORG, and no other."""
+        """Let imports find this CybORG, and no other CybORG."""
         folder = str(cyborg_checkout())
         others = take_modules(PACKAGE)
         sys.modules.update(self._modules)
@@ -77,10 +77,10 @@ def published_cyborg() -> Cyborg:
 
 @contextmanager
 def stand_ins() -> Iterator[None]:
-    """Replace packages that CybORG imports, but does not use in an episode, by stand-ins.
+    """Replace packages that CybORG imports, but does not need in an episode, by small modules.
 
     The packages are Gym, Matplotlib, PrettyTable, pygame, Ray and PyYAML. An episode calls only
-    `np_random`. Afterwards, imports find the installed packages again.
+    Gym's `np_random`. Afterwards, imports find the installed packages again.
     """
     modules = _stand_in_modules()
     tops = {name.partition(".")[0] for name in modules}

@@ -16,7 +16,7 @@ from workflow_rl.cage4.scenario.scenario4 import AGENTS
 def stock_observations(controller: Any) -> tuple[dict[str, Any], ...]:
     """Return the five dictionaries of a `SimulationController`.
 
-    The wrapper has combined each agent's observations into the first one.
+    The wrapper has combined each agent's observations into the agent's first observation.
     """
     return tuple(
         plain_observation(controller.observation[agent].observations[0].data) for agent in AGENTS
@@ -28,10 +28,10 @@ def sped_up_observations(
 ) -> tuple[dict[str, Any], ...]:
     """Return the five dictionaries of the last step, or of the reset.
 
-    The sped-up copy describes no events while it plays. This function describes those that Monitor
-    moved to the hosts' lists of old events. Nothing changes between the step and this call.
+    The sped-up copy does not describe events while it plays. This function describes the events
+    that Monitor moved to the lists of old events. No event changes between the step and this call.
 
-    messages: `[5, 8]`, as sent in this step.
+    messages: `[5, 8]`, the messages that were sent in the step.
     """
     observation = cyborg["Shared.Observation"].Observation
     dictionaries = []
@@ -45,7 +45,7 @@ def sped_up_observations(
             if episode.actions_in_progress[agent]:
                 shown = observation(cyborg["Shared.Enums"].TernaryEnum.IN_PROGRESS)
             else:
-                # Every step ends with a Monitor. One that an agent chose finds nothing more.
+                # Every step ends with a Monitor. A Monitor that an agent chose shows no more.
                 shown = observation(True) if outcome is None else outcome.copy()
                 shown.data["action"] = action
             shown.combine_obs(_monitored(observation(), episode.state, agent))
@@ -56,7 +56,7 @@ def sped_up_observations(
 
 
 def _monitored(shown: Any, state: Any, agent: str) -> Any:
-    """Describe the events that `Monitor` moved to the lists of old events, in CybORG's way."""
+    """Describe the events that `Monitor` moved to the lists of old events, as CybORG does."""
     parent = state.sessions[agent][0]
     for session in (*parent.children.values(), parent):
         hostname = session.hostname

@@ -19,7 +19,7 @@ from workflow_rl.cage4.scenario.scenario4 import HOST_NAMES, ZONES
 from workflow_rl.cage4.scenario.simulator_protocol import StepResult
 
 NOWHERE = "0.0.0.0"
-"""Stands for the address of a host that is not in this network. No agent knows this address."""
+"""The address of a host that is not in this network. No agent knows this address."""
 
 
 class RedSide(CyborgSimulator):
@@ -131,7 +131,7 @@ class RedSide(CyborgSimulator):
         return facts
 
     def _host_features(self, agent: int) -> NDArray[np.int8]:
-        """Return the features `[N_FEATURES, hosts]`, without what sessions tell."""
+        """Return the features `[N_FEATURES, hosts]`, without the features of sessions."""
         seen = self._seen[agent]
         interface = self._controller.agent_interfaces[red_api.RED_TEAM[agent]]
         space = interface.action_space
@@ -153,7 +153,7 @@ class RedSide(CyborgSimulator):
         return hosts
 
     def _add_sessions(self, agent: int, hosts: NDArray[np.int8]) -> None:
-        """Write the features that an agent's sessions tell."""
+        """Write the features of an agent's sessions."""
         name = red_api.RED_TEAM[agent]
         sessions = self._controller.state.sessions[name]
         names, addresses = self._names_and_addresses(agent)

@@ -1,18 +1,18 @@
-"""What a red agent of an episode of CybORG 4 sees, and which actions it then knows."""
+"""What a red agent sees in CybORG 4, and which actions the agent then knows."""
 
 from __future__ import annotations
 
 from typing import Any
 
 KNOWLEDGE = ("subnet", "ip_address", "hostname", "agent")
-"""The parameters of red actions whose values an action space lists under the parameter's name."""
+"""The parameters of red actions for which an action space lists the known values by name."""
 
 
 def forget_all(space: Any, state: Any) -> None:
     """`ActionSpace.update` with the true state: list all hosts and zones as unknown.
 
-    The other parts of an action space are no parameters of red actions. The order of the lists
-    matters, because agents draw from them.
+    The other parts of an action space are not parameters of red actions. The order of the listed
+    values matters, because agents draw from the values.
     """
     for address, hostname in state.ip_addresses.items():
         zone = state.hostname_subnet_map[hostname]
@@ -39,7 +39,7 @@ def update_action_space(space: Any, data: dict[str, Any], session_types: tuple[A
 
 
 def knows_parameters(space: Any, action: Any) -> bool:
-    """Return whether `replace_action_if_invalid` keeps an action. Its class is the agent's."""
+    """Return whether `replace_action_if_invalid` keeps an action. Its class is not checked."""
     parameters = vars(action)
     if "session" in parameters and not space.server_session.get(parameters["session"]):
         return False
@@ -49,9 +49,9 @@ def knows_parameters(space: Any, action: Any) -> bool:
 
 
 def hide_foreign_zones(data: dict[str, Any], cidrs: set[Any]) -> None:
-    """`_filter_obs`: hide interfaces in foreign zones, and hosts of which nothing is left.
+    """`_filter_obs`: hide interfaces in foreign zones, and hosts without other entries.
 
-    CybORG also hides processes with addresses outside of the network, but no process has such.
+    CybORG also hides processes with addresses outside of the network, but there are none.
     """
     hidden = []
     for key, info in data.items():
@@ -73,11 +73,11 @@ def hide_foreign_zones(data: dict[str, Any], cidrs: set[Any]) -> None:
 
 
 def combined(observations: list[Any]) -> dict[str, Any]:
-    """`ObservationSet.get_combined_observation`: add later observations to the first one's data.
+    """`ObservationSet.get_combined_observation`: add later observations to the first observation.
 
-    A host keeps what the first observation says of it, because red agents read no more. They read
-    whether a host has sessions, its first address, its name, and its processes. Only the action's
-    own observation lists processes.
+    A host keeps each part that the first observation has of this host, because red agents read no
+    more. Red agents read whether a host has sessions, the host's first address, its name, and its
+    processes. Only the action's own observation lists processes.
     """
     data: dict[str, Any] = observations[0].data
     for observation in observations[1:]:

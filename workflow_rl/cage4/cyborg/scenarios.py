@@ -1,8 +1,8 @@
 """CybORG's generator of scenarios, for every `Scenario`.
 
-In CybORG, a value of the scenario is a default argument of its greens, an attribute of a red
-action, or a constant of its generator. Subclasses change this value and nothing else, so that all
-draws are CybORG's own. For the challenge, CybORG's own classes play.
+In CybORG, each value of a `Scenario` is a default argument of its greens, an attribute of a red
+action, or a constant of its generator. Subclasses change only this value, so that CybORG makes all
+draws. For the challenge's values, CybORG's own classes play.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from workflow_rl.cage4.scenario.scenario4 import CHALLENGE, FROM_OUTSIDE, Scenar
 
 
 def scenario_generator(cyborg: Cyborg, red_agent: str, max_steps: int, scenario: Scenario) -> Any:
-    """Return CybORG's generator of networks with CybORG's greens and reds. Its blues sleep."""
+    """Return CybORG's generator of networks with CybORG's greens and reds, and blues that sleep."""
     agents = cyborg["Agents"]
     generator_class = cyborg["Simulator.Scenarios"].EnterpriseScenarioGenerator
     if red_agent == FROM_OUTSIDE:
@@ -33,8 +33,8 @@ def scenario_generator(cyborg: Cyborg, red_agent: str, max_steps: int, scenario:
         red_agent_class=red_class,
         steps=max_steps,
     )
-    # From a range of one number, CybORG draws nothing. Its wrappers read the maximum from the
-    # class, so that the values are set on the instance.
+    # From a range of one number, CybORG draws nothing. The values are set on the instance, because
+    # CybORG's wrappers read the largest possible network from the class.
     if scenario.users is not None:
         generator.MIN_USER_HOSTS = generator.MAX_USER_HOSTS = scenario.users
     if scenario.servers is not None:
@@ -44,13 +44,13 @@ def scenario_generator(cyborg: Cyborg, red_agent: str, max_steps: int, scenario:
 
 def _generator_class(official: Any, official_green: Any, scenario: Scenario) -> Any:
     class Green(official_green):
-        # CybORG calls this again when an episode ends.
+        # CybORG calls __init__ again, with three arguments, when an episode ends.
         def __init__(self, name: str, own_ip: Any, np_random: Any = None) -> None:
             rates = scenario.false_alert_rate, scenario.phishing_rate
             super().__init__(name, own_ip, np_random, *rates)
 
     class Generator(official):
-        # CybORG gives the host's address only to agents of its own class.
+        # CybORG gives the host's address only to agents whose class is `EnterpriseGreenAgent`.
         def _generate_green_agents(self, hosts: Any, subnets: Any, agents: Any) -> None:
             super()._generate_green_agents(hosts, subnets, agents)
             for name, agent in agents.items():
@@ -78,8 +78,8 @@ def _red_class(official: Any, scenario: Scenario) -> Any:
 
 
 def _puppet(official: Any) -> Any:
-    """Return a subclass of `FiniteStateRedAgent` that does what `told` returns, and remembers what
-    the official agent would."""
+    """Return a subclass of `FiniteStateRedAgent` that plays the action that `told` returns, and
+    remembers observations as the official agent does."""
 
     class Puppet(official):
         told: Callable[[], Any]

@@ -1,4 +1,4 @@
-"""The simulators of CAGE Challenge 4 by name. Each is imported when it is made."""
+"""The simulators of CAGE Challenge 4 by name. A simulator is imported when it is made."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def make_simulator(
     """Return a simulator: one of SIMULATORS, or PUBLISHED.
 
     Args:
-        name: "compiled" is this package's own simulator. "cyborg" is the official CybORG 4, sped
-            up without changing a bit. PUBLISHED is CybORG 4 without the speed-ups. CybORG needs
+        name: "compiled" is this package's own simulator. "cyborg" is the official CybORG 4 with
+            speed-ups that change no bit. PUBLISHED is CybORG 4 without the speed-ups. CybORG needs
             the user's checkout: see `checkout`.
         red_agent: one of RED_CLASSES, or a red team that chooses from outside. With FROM_OUTSIDE,
-            the simulator is a RedSideSimulator. A "module:Class" of a user must derive from a red
-            agent of CybORG. It plays in CybORG 4 without the speed-ups.
+            the simulator is a RedSideSimulator. A user's "module:Class" must derive from a red
+            agent of CybORG. This class plays in CybORG 4 without the speed-ups.
         max_steps: length of an episode in steps.
-        scenario: the values of the scenario.
+        scenario: the changes to the challenge.
         measures: whether the costs of steps are counted.
 
     Raises:
         ValueError: an argument is out of range.
-        CheckoutError: CybORG 4 is needed, but is missing or another commit.
+        CheckoutError: CybORG 4 is needed, but the checkout is missing or is another commit.
     """
     if name not in _CLASSES:
         raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
@@ -57,7 +57,7 @@ def make_simulator(
         red_side = make_simulator(name, scenario4.FROM_OUTSIDE, max_steps, scenario, measures)
         return cast(Simulator, WithReds(cast(RedSideSimulator, red_side), red_agent))
     if ":" in red_agent:
-        name = PUBLISHED  # The speed-ups leave out what the official red agents do not read.
+        name = PUBLISHED  # The speed-ups drop facts that only the official red agents ignore.
     elif red_agent not in scenario4.RED_CLASSES:
         names = ", ".join(scenario4.RED_AGENTS)
         raise ValueError(f"red_agent={red_agent!r}: choose one of {names}")

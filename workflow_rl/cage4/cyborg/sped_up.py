@@ -1,4 +1,4 @@
-"""CybORG 4 sped up, as a simulator. See `speedups` for what is left out, and why."""
+"""The sped-up CybORG 4 as a simulator. See `speedups` for what is left out, and why."""
 
 from __future__ import annotations
 

@@ -2,12 +2,13 @@
 
 CybORG spends most of a step on results that nobody reads. It describes the whole network for
 rewards that depend on a few actions. It observes for greens and blues, and drops the observations.
-It searches for routes in a tree that never changes. Each function below leaves out such work, or
-gets the result in another way, and says why the result is exact. The functions replace methods in
-a private copy of the package: see `private_cyborg`. `episode` replaces the loop around them.
+It searches for routes in a tree that never changes. Each function below leaves out work of this
+kind, or gets the result in another way. The function's docstring says why the result is exact. The
+functions replace methods in a private copy of the package: see `private_cyborg`. `episode` replaces
+the loop that calls these methods.
 
-CybORG's own code still plays the red agents and all actions, and makes every random draw in the
-same order. Tests compare whole episodes with CybORG as published.
+CybORG's own code still plays the red agents, and the actions of blue and red. The order of random
+draws is unchanged. Tests compare whole episodes with the published CybORG.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def sped_up_cyborg() -> Cyborg:
     cyborg = Cyborg()
     for enum in vars(cyborg["Shared.Enums"]).values():
         if hasattr(enum, "parse_string"):
-            # The result of parsing depends on the string alone.
+            # The result of parsing depends only on the string.
             enum.parse_string = staticmethod(cache(enum.parse_string))
     agents = "Agents.SimpleAgents"
     vars(cyborg["Shared.ActionSpace"])["signature"] = cache(inspect.signature)
@@ -37,7 +38,7 @@ def sped_up_cyborg() -> Cyborg:
     vars(cyborg[f"{agents}.RandomSelectRedAgent"])["inspect"] = SimpleNamespace(
         getfullargspec=cache(inspect.getfullargspec)
     )
-    # Agents make generators of their own. The episode's generator replaces these before a draw.
+    # Agents make their own generators, which the episode's generator replaces before any draw.
     vars(cyborg[f"{agents}.BaseAgent"])["seeding"] = SimpleNamespace(np_random=lambda: (None, None))
     remote_action = cyborg[f"{ACTIONS}.Action"].RemoteAction
     remote_action.get_route = staticmethod(route_once(remote_action.get_route))
@@ -66,7 +67,7 @@ class UsedPorts(list[int]):
 def get_ephemeral_port(host: Any) -> int:
     """`Host.get_ephemeral_port`: look a port up without reading the list of used ports.
 
-    At the start and in a Restore, CybORG sets the list to an empty one, which is replaced here.
+    At the start and in a Restore, CybORG sets an empty list, which this function replaces.
     """
     if not host.ephemeral_ports:
         host.ephemeral_ports = UsedPorts()
@@ -81,8 +82,8 @@ def get_ephemeral_port(host: Any) -> int:
 def route_once(get_route: Callable[..., list[str]]) -> Callable[..., list[str]]:
     """`RemoteAction.get_route`: find each route of an episode once.
 
-    The links form a tree that never changes, so two hosts have exactly one route. If a firewall is
-    on this route, CybORG finds no way around the firewall, and takes the route through it.
+    The links form a tree that never changes, so two hosts have exactly one route. If a firewall
+    blocks this route, CybORG finds no other route, and takes the route through the firewall.
     """
 
     def known_route(state: Any, target: str, source: str, routing: bool = False) -> list[str]:
@@ -97,8 +98,8 @@ def route_once(get_route: Callable[..., list[str]]) -> Callable[..., list[str]]:
 def move_events(action: Any, state: Any) -> None:
     """`Monitor.execute`: move the events without copying or describing them.
 
-    This is exact because no event changes. Vectors and dictionaries of blue agents are made from
-    the events themselves: see `vectors` and `raw_observations`.
+    The result is exact, because no event changes. Vectors and dictionaries of blue agents are made
+    from the events: see `vectors` and `raw_observations`.
     """
     session = state.sessions[action.agent][action.session]
     for velociraptor in (*session.children.values(), session):
@@ -117,7 +118,7 @@ def move_events(action: Any, state: Any) -> None:
 
 
 def red_sessions_observation(action: Any, state: Any, obs: Any) -> Any:
-    """`RedSessionCheck._all_red_sessions_observation`: the same entries, made directly."""
+    """`RedSessionCheck._all_red_sessions_observation`: make equal entries in one loop."""
     for session in state.sessions[action.agent].values():
         hostname = session.hostname
         if hostname not in obs.data:

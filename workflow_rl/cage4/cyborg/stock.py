@@ -1,4 +1,4 @@
-"""CybORG 4 as published, behind the challenge's own wrapper."""
+"""The published CybORG 4, behind the challenge's own wrapper."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CyborgSimulator:
     """The common base of CybORG's simulators. See `Simulator`.
 
     _controller: CybORG's `SimulationController`, or an object with its attributes.
-    load: returns the copy of CybORG that plays.
+    load: returns the import of CybORG that plays.
     """
 
     _controller: Any
@@ -49,7 +49,7 @@ class CyborgSimulator:
         self._counter = CostCounter(measures)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # The network holds modules and a running generator, which have no copies.
+        # The network holds modules and a running generator, which cannot be copied.
         raise TypeError("a network of CybORG cannot be copied: choose simulator='compiled'")
 
     @property
@@ -83,7 +83,7 @@ class CyborgSimulator:
 
 
 class StockSimulator(CyborgSimulator):
-    """CybORG with `BlueEnterpriseWrapper`, without padding of the spaces. See `Simulator`."""
+    """CybORG with `BlueEnterpriseWrapper`, whose spaces are not padded. See `Simulator`."""
 
     load = staticmethod(published_cyborg)
     _env: Any = None
@@ -127,7 +127,7 @@ class StockSimulator(CyborgSimulator):
         )
 
     def _execute(self, action: Any) -> Any:
-        """`SimulationController.execute_action`, which also notes the outcome."""
+        """`SimulationController.execute_action`. Also notes the outcome for the costs."""
         observation = action.execute(self._controller.state)
         self._outcomes.append(Executed.of(action, observation))
         return observation

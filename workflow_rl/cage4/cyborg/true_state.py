@@ -1,6 +1,6 @@
 """CybORG's true state as plain lists, so that two simulators can be compared.
 
-`cyborg_state` returns these entries, each of them a list:
+`cyborg_state` returns a list of these entries:
 
     hosts        of each host: name, addresses, processes, services, sessions, files, network
                  connection events, old network connection events, process events, old process
@@ -11,19 +11,18 @@
       file       name, density
       connection local address and port, remote address and port, PID. A process's connection and
                  a process event are lists of [name, value]
-    sessions     of each agent: name, `sessions_count`, and of each session: id, its own id, host,
+    sessions     of each agent: name, `sessions_count`, and of each session: its key, id, host,
                  user, type, parent's id, PID, active, children's ids, class, ports by address,
-                 suspicious PIDs by host. The last two are None if the class lacks them
-    agents       of each agent: name, active, [action class, remaining steps] or None. For red
-                 agents follow the ids of the action space's server sessions, and the subnets;
-                 otherwise None. Last come the states of hosts by address and the counted steps, or
-                 None if the agent lacks them
+                 suspicious PIDs by host. Ports and PIDs are None if the class has none
+    agents       of each agent: name, active, [action class, remaining steps] or None, the server
+                 sessions and the subnets of a red agent's action space, or None twice, the states
+                 of hosts by address, or None, and the counted steps, or None
     blocks       pairs of a subnet and the subnets that it blocks
     phase        0, 1 or 2
     step         number of the last step
 
-A mapping becomes a list of pairs. Every list has the order of CybORG's container. An Enum becomes
-its name, and an Enum of strings its value.
+A mapping becomes a list of pairs. Every list has the order of CybORG's container. A member of an
+Enum becomes its name, or its value if the Enum is one of strings.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ _AS_THEY_ARE = frozenset({str, int, float, bool, type(None)})
 
 
 def plain_value(value: Any) -> Any:
-    """Return the value in str, int, float, bool, None and list."""
+    """Return the value as str, int, float, bool, None, or a list of such values."""
     kind = type(value)
-    if kind in _AS_THEY_ARE:  # A comparison spends most of its time on these values.
+    if kind in _AS_THEY_ARE:  # Most values are of these types, so they are tested first.
         return value
     if kind is list or kind is tuple:
         return [item if type(item) in _AS_THEY_ARE else plain_value(item) for item in value]

@@ -1,4 +1,4 @@
-"""The blue agents' vectors, masks and actions: CybORG's wrappers for one episode."""
+"""The blue agents' vectors, masks and actions, as CybORG's wrappers make them, for one episode."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from workflow_rl.cage4.scenario import scenario4
 
 N_ZONES = len(scenario4.SORTED_ZONES)
 BLOCKED, EVENTS = N_ZONES, scenario4.BITS_ABOUT_ZONES
-"""Where a zone's part of a vector shows the blocks and the events. All else is constant in a phase.
-"""
+"""The indices of the blocks and the events in a zone's part of a vector. The other entries are
+constant in a phase."""
 
 
 class Vectors:
     """`BlueEnterpriseWrapper` on one network.
 
-    CybORG builds each vector from names, graphs and sorted tables. Here a vector is a copy of the
-    part that is constant in a phase, with blocks, events and messages added.
+    CybORG builds each vector from names, graphs and sorted tables. Here, a vector is a copy of the
+    part that is constant in a phase. Blocks, events and messages are added to the copy.
     """
 
     def __init__(self, cyborg: Cyborg, state: Any) -> None:
         self._state = state
         self._constant = _constant_parts(cyborg)
-        # By agent: each host, with the index of its bit for events of processes.
+        # By agent: the index of each host's bit for events of processes, and the host.
         self._hosts: list[list[tuple[int, Any]]] = []
         for zones in scenario4.AGENT_ZONES:
             hosts = []
@@ -50,7 +50,7 @@ class Vectors:
         self._actions: dict[tuple[int, int], Any] = {}
 
     def observations(self, messages: NDArray[Any] | None) -> tuple[NDArray[np.int64], ...]:
-        """Return the five vectors. messages: as in `Simulator.step`."""
+        """Return the five vectors. messages: see `Simulator.step`."""
         state = self._state
         vectors = []
         for agent, hosts in enumerate(self._hosts):
@@ -78,7 +78,7 @@ class Vectors:
                 vector[start + scenario4.SORTED_ZONES.index(blocked)] = 1
 
     def actions(self, indices: Sequence[int]) -> list[Any]:
-        """Return CybORG's actions. As in CybORG, an episode makes each action once."""
+        """Return CybORG's actions. As in CybORG, an episode makes each action object once."""
         return [self._action(agent, index) for agent, index in enumerate(indices)]
 
     def _action(self, agent: int, index: int) -> Any:
@@ -99,8 +99,8 @@ class Vectors:
 
 @cache
 def _constant_parts(cyborg: Cyborg) -> list[list[NDArray[np.int64]]]:
-    """Return by agent and phase the constant part of the vector: the phase, the names of the own
-    zones, and the zones that they should block."""
+    """Return the constant part of each agent's vector in each phase: the phase, the own zones, and
+    the zones that the own zones should block."""
     wrapper = cyborg["Agents.Wrappers"].BlueFlatWrapper
     parts: list[list[NDArray[np.int64]]] = [[] for _ in scenario4.AGENTS]
     for phase, name in enumerate(scenario4.MISSION_PHASES):

@@ -17,12 +17,12 @@ from workflow_rl.cage4.scenario.simulator_protocol import SIMULATORS
 from workflow_rl.errors import ConfigError
 
 MOST_STEPS = 10_000
-"""The compiled simulator has no room for longer episodes."""
+"""The longest episode that the compiled simulator's records can hold."""
 
 
 def _one(value: Any) -> str:
     if (name := REDS.single(REDS.text(value))) is None:
-        raise ValueError(f"{value} is several: call the command once for each")
+        raise ValueError(f"{value} names several: call the command once for each red agent")
     return name
 
 
@@ -54,32 +54,32 @@ class ScenarioSettings(Settings):
     longest_red_action: Annotated[int, Field(ge=1, le=MOST_OF_SCENARIO["longest_red_action"])] = (
         Field(
             Scenario.longest_red_action,
-            description="Most steps that an action of red's takes. With 1, all take one step.",
+            description="Longest duration of a red action in steps. With 1, all take one step.",
         )
     )
     users: Annotated[int, Field(ge=1, le=MOST_OF_SCENARIO["users"])] | None = Field(
         Scenario.users,
-        description="Number of user hosts in every zone, in the place of 3 to 10, which are drawn.",
+        description="Number of user hosts in every zone. By default, 3 to 10 are drawn.",
     )
     servers: Annotated[int, Field(ge=1, le=MOST_OF_SCENARIO["servers"])] | None = Field(
         Scenario.servers,
-        description="Number of servers in every zone, in the place of 1 to 6, which are drawn.",
+        description="Number of servers in every zone. By default, 1 to 6 are drawn.",
     )
 
 
 class EpisodeSettings(ScenarioSettings):
-    """The simulator and the scenarios of episodes: one scenario by its values, or several by their
-    names. The constructor raises ConfigError."""
+    """The simulator and the scenarios of episodes: the values of one scenario, or the names of
+    several scenarios. The constructor raises ConfigError."""
 
     simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
         Cage4.simulator,
         description="compiled is this package's own simulator; cyborg is the official CybORG 4 of "
-        "--cyborg4, sped up without changing a bit. Both play the same episodes.",
+        "--cyborg4, with speed-ups that change no bit. Both play equal episodes.",
     )
     scenarios: Annotated[tuple[Annotated[str, OneOf(SCENARIOS)], ...], Field(strict=False)] = Field(
         (),
-        description="Name of a scenario, in the place of its values. Of several, a training draws "
-        "one for each episode, and an evaluation plays every one.",
+        description="Name of a scenario, instead of its values. From several, a training draws a "
+        "scenario for each episode, and an evaluation plays every scenario.",
     )
 
     @model_validator(mode="after")
@@ -96,8 +96,8 @@ class Cage4Arguments(EpisodeSettings):
         Cage4.red_agent,
         description="The red agents: FiniteStateRedAgent, which is the challenge's, "
         "DiscoveryFSRed, RandomSelectRedAgent or SleepAgent; an attacker of the library, such as "
-        "greedy, or library for all of them; module:Class of your own; or the folder or policy "
-        "file of a trained red team. Of several with weights, such as "
+        "greedy; library for all its attackers; module:Class of your own; or the folder or policy "
+        "file of a trained red team. From several with weights, such as "
         "FiniteStateRedAgent=3,runs/red=1, each episode draws one.",
     )
     max_steps: Annotated[int, Field(ge=LEAST_STEPS, le=MOST_STEPS)] = Field(
@@ -113,30 +113,30 @@ class Cage4Arguments(EpisodeSettings):
     actions: Annotated[str, OneOf(ACTION_SETS)] = Field(
         Cage4.actions,
         description="What the policies choose from. all: every action on a host that exists. "
-        "repair: Sleep, Remove and Restore alone. suspects: Remove and Restore on hosts that the "
-        "belief suspects; who does neither analyses the host whose Analyse is worth most. "
-        "steadfast: the same, but while the team sees hardly an exploit, it restores hosts by the "
-        "chance that red hides there.",
+        "repair: only Sleep, Remove and Restore. suspects: Remove and Restore on hosts that the "
+        "belief suspects; a free agent without them does its best Analyse or DeployDecoy. "
+        "steadfast: as suspects, but while the team sees few exploits, it restores hosts on which "
+        "red probably hides.",
     )
     own_rewards: bool = Field(
         Cage4.own_rewards,
-        description="Let each agent learn from what happens in its own zones and what its own "
-        "Restores cost, in the place of the team's reward. A central critic then sees the true "
-        "state. Needs the simulator compiled, and the actions repair or suspects. Scores stay "
-        "those of the team.",
+        description="Let each agent learn from the events in its own zones and the costs of its "
+        "own Restores, instead of the team's reward. A central critic then sees the true state. "
+        "Needs the simulator compiled, and actions without blocking of traffic. Scores are still "
+        "the team's.",
     )
     messages: Annotated[str, OneOf(MESSAGES)] = Field(
         Cage4.messages,
         description="What the agents send each other. alerts: per own zone, whether the agent "
         "suspects a server, and whether it suspects a user host. learned: two bits, which each "
-        "agent chooses together with its action. Policies that send messages also see those of "
-        "the others.",
+        "agent chooses together with its action. Policies that send messages also see the messages "
+        "of the other agents.",
     )
 
     measures: bool = Field(
         Cage4.measures,
         description="Let each step have costs beside its reward: numbers of hosts, actions and "
-        "failures, counted from the true state. Agents do not see them.",
+        "failures, counted from the true state. Agents do not see the costs.",
     )
 
     @model_validator(mode="after")
@@ -145,7 +145,7 @@ class Cage4Arguments(EpisodeSettings):
             told = f"needs the observation belief or hidden, not {self.observation}"
             raise ConfigError("actions", f"{self.actions} {told}")
         if self.actions == "steadfast" and self.messages != "none":
-            raise ConfigError("messages", "none is needed: actions steadfast sends its own")
+            raise ConfigError("messages", "must be none: actions steadfast sends its own messages")
         if self.own_rewards and self.simulator != "compiled":
             raise ConfigError("own_rewards", f"needs the simulator compiled, not {self.simulator}")
         return self
@@ -157,8 +157,8 @@ class Cage4RedArguments(ScenarioSettings):
     blue_agent: str = Field(
         Cage4Red.blue_agent,
         description="The blue team that Red is trained against, which does not learn: a run "
-        "folder, checkpoint or policy file, or the name of a team. Or several with weights, such "
-        "as champion=2,rules=1, of which the seed of each episode draws one.",
+        "folder, checkpoint or policy file, or the name of a team. Or several teams with weights, "
+        "such as champion=2,rules=1, from which the seed of each episode draws one.",
     )
     max_steps: Annotated[int, Field(ge=LEAST_STEPS, le=MOST_STEPS)] = Field(
         Cage4Red.max_steps, description="Length of an episode. The challenge has 500 steps."

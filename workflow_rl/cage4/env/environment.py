@@ -49,7 +49,7 @@ class Cage4(AgainstReds, scenario4.Scenario):
     }
 
     def _found_opponents(self) -> Mapping[str, RedTeam | str]:
-        """Return the players of the attackers that are no classes of CybORG, by name."""
+        """Return what plays each attacker that is not one of CybORG's classes, by name."""
         return {
             attacker.name: found_reds(attacker, self.simulator) for attacker in self.reds.foreign
         }
@@ -70,7 +70,7 @@ class Cage4(AgainstReds, scenario4.Scenario):
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """The names of the pairs of a scenario and a red agent. Each episode draws one of them."""
+        """The names of the pairs of a scenario and a red agent. Each episode draws one pair."""
         reds = self.reds.variants
         several = len({*reds}) > 1
         names = [*scenario4.scenarios_of(vars(self))]
@@ -78,7 +78,7 @@ class Cage4(AgainstReds, scenario4.Scenario):
 
     @property
     def episode_steps(self) -> int:
-        """The length of all episodes. They are truncated, and never terminate."""
+        """The length of every episode. Episodes are truncated, and never terminate."""
         return self.max_steps - 1
 
     @property
@@ -105,20 +105,20 @@ class Cage4(AgainstReds, scenario4.Scenario):
         """Raise ConfigError if the simulator is missing, or does not fit the arguments.
 
         The compiled simulator is compiled here, so that the workers find it on disk. The user's own
-        red agents are tried in a worker. If the seed does not determine their episodes, return a
-        message that says so, otherwise None.
+        red agents are tried in a worker. If the seed does not determine the episodes of these red
+        agents, return a message about it, otherwise None.
         """
         super().check()
         if self.own_rewards and "BlockTrafficZone" in ACTION_SETS[self.actions]:
             raise ConfigError(
                 "own_rewards",
-                f"does not go with actions {self.actions}, which block traffic: no agent's own "
-                "reward shows what a block costs. Choose actions repair",
+                f"does not go with actions {self.actions}, which can block traffic: own rewards "
+                "do not show what a block costs. Choose actions repair",
             )
         try:
             if not self.steps_together:
                 cyborg_checkout()
-            # The user's code is not called in this process. An attacker of the library stands in.
+            # The user's code is not called in this process. The attacker `impact` replaces it.
             played = self
             if self.reds.foreign:
                 played = dataclasses.replace(self, red_agent="impact")
@@ -167,7 +167,7 @@ class Cage4(AgainstReds, scenario4.Scenario):
         return ViewRows(n_envs, self.observation, self.actions, self.own_rewards, self.messages)
 
     def __getstate__(self) -> dict[str, Any]:
-        # The variable may be set after the process started from which workers are forked.
+        # Workers are forked from a process that may have started before the variable was set.
         return {"args": super().__getstate__(), "checkout": os.environ.get(VARIABLE)}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -177,8 +177,8 @@ class Cage4(AgainstReds, scenario4.Scenario):
 
 
 def _variant(scenario: str, red_agent: str, several: bool) -> str:
-    """Return the name of a variant. scenario: its name, or "". several: there are several red
-    agents, so that the name must have the red agent in it."""
+    """Return the name of a variant. scenario: its name, or "". several: whether there are several
+    red agents. The variant's name then contains the red agent's name."""
     if not scenario:
         return red_agent
     return f"{scenario}, {red_agent}" if several else scenario

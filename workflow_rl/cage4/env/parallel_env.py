@@ -27,29 +27,29 @@ class Cage4ParallelEnv(PlainParallelEnv):
     """CAGE Challenge 4 from the blue side: five agents that act at once and share a reward.
 
     The argument `observation` chooses what an agent observes:
-    - "flat": int64 `[92]`, or `[210]` for `blue_agent_4`. The first entry is the phase, 0 to 2. All
-      others are zeros and ones. Each own zone has 9 bits for its name, 9 for the zones that it
-      blocks, and 9 for the zones that it should block. 16 bits tell which hosts have events of
-      processes, and 16 which have events of connections. The last 32 bits are messages.
+    - "flat": int64 `[92]`, or `[210]` for `blue_agent_4`. The first entry is the phase, 0 to 2. The
+      other entries are 0 or 1. Each own zone has 9 bits for its name, 9 for the zones that it
+      blocks, and 9 for the zones that it should block. 16 bits show which hosts have events of
+      processes, and 16 bits which hosts have events of connections. The last 32 bits are messages.
     - "raw": the dictionary that CybORG gives an agent, with plain values: see
-      `simulator_protocol.Simulator.raw_observations`. It also tells the addresses, ports and PIDs
-      of events, the files that Analyse finds, and the outcome of the action.
+      `simulator_protocol.Simulator.raw_observations`. It also has the addresses, ports and PIDs of
+      events, the files that Analyse finds, and the outcome of the action.
     - "belief": float32, what the agent knows from its raw observations since the reset, and 32 bits
       of messages: see `agent.views.BeliefView`.
-    - "hidden": as "belief", with a chance for each host more: see `agent.views.HiddenView`.
+    - "hidden": as "belief", with one more number for each host: see `agent.views.HiddenView`.
 
-    An action is an index into the 82 or 242 actions of `scenario4.ACTIONS`. It takes one to five
-    steps. A busy agent's action is not played, but its cost counts. All agents get the team's
+    An action is an index into the 82 or 242 actions of `scenario4.ACTIONS`. An action takes one to
+    five steps. A busy agent's action is not played, but its cost counts. All agents get the team's
     reward, which is zero or less.
 
     Episodes are truncated after step `max_steps - 1`, as in the challenge, and never terminate.
     Then `agents` is empty, and the env must be reset. The seed given to `reset` determines the
-    whole episode. Without a seed, the next episode of the same stream is drawn.
+    whole episode. Without a seed, the next episode of the env's stream is drawn.
 
     An env of the compiled simulator can be copied or pickled. The copy continues exactly as the env
-    would, and shares no network with the env. Envs of CybORG raise TypeError instead.
+    would, but has its own network. Envs of CybORG raise TypeError instead.
 
-    `red_agent` names the red agents of this episode.
+    The attribute `red_agent` names the red agents of this episode.
 
     Each agent's `infos` have these entries:
     - `action_mask`: int8 `[82]` or `[242]`, 1 if the action is possible in this episode. Actions on
@@ -57,18 +57,18 @@ class Cage4ParallelEnv(PlainParallelEnv):
     - `phase`: the phase of the last step, an index into `scenario4.MISSION_PHASES`.
     - `busy_steps`: for how many more steps the agent is busy. The agent acts at 0.
     - `costs`, with `measures`: the costs of the step by name, counted from the true state: see
-      `scenario.costs`. The infos of a reset lack them.
+      `scenario.costs`. The infos of a reset have no costs.
 
     Args:
-        simulator: "compiled" is this package's own. "cyborg" is the official CybORG 4, sped up
-            without changing a bit; it needs the user's checkout, see `cyborg.checkout`. Both play
-            the same episodes.
+        simulator: "compiled" is this package's own simulator. "cyborg" is the official CybORG 4
+            with speed-ups that change no bit. CybORG needs the user's checkout: see
+            `cyborg.checkout`. Both simulators play equal episodes.
         max_steps: length of an episode in steps.
         red_agent: one of `scenario4.RED_AGENTS`, an attacker of your own ("module:Class", a class
             or an object, see `cage4.attackers`), or the folder or policy file of a trained red
-            team. Several with weights, such as "FiniteStateRedAgent=3,runs/red=1", are drawn by the
-            seed of each episode, or by the env if there is no seed.
-            `reset(options={"red_agent": ...})` chooses another one for the following episodes.
+            team. From several with weights, such as "FiniteStateRedAgent=3,runs/red=1", the seed of
+            each episode draws one, or the env draws one if there is no seed.
+            `reset(options={"red_agent": ...})` changes the red agent for the following episodes.
             Other options are ignored.
         render_mode: only None, because there are no pictures.
         observation: "flat", "raw", "belief" or "hidden".
@@ -77,7 +77,7 @@ class Cage4ParallelEnv(PlainParallelEnv):
 
     Raises:
         ValueError: an argument is out of range.
-        CheckoutError: CybORG 4 is needed, but is missing or another commit.
+        CheckoutError: CybORG 4 is needed, but the checkout is missing or is another commit.
     """
 
     metadata = {"name": "CAGE4-v0", "render_modes": [], "is_parallelizable": True}  # noqa: RUF012
@@ -119,7 +119,7 @@ class Cage4ParallelEnv(PlainParallelEnv):
         }
 
     def _play_against(self, red: Attacker, reds: Attackers) -> None:
-        """Let `red` play, one of `reds`. If its simulator cannot be made, change nothing."""
+        """Let `red`, one of `reds`, play. If its simulator cannot be made, change nothing."""
         made = self._made if reds == self._reds else {self.red_agent: self._simulator}
         if red.name not in made:
             try:
@@ -141,7 +141,7 @@ class Cage4ParallelEnv(PlainParallelEnv):
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Begin an episode. Return the observations and the infos.
 
-        Raises ValueError if the seed is no whole number from 0 up, or the red agent is unknown.
+        Raises ValueError if the seed is not a whole number from 0 up, or the red agent is unknown.
         """
         reds = self._reds
         if options and "red_agent" in options:
@@ -163,13 +163,13 @@ class Cage4ParallelEnv(PlainParallelEnv):
         """Play one step.
 
         Args:
-            actions: by agent. An agent that is left out sleeps.
-            messages: by agent, 8 zeros and ones each, which the other agents read in this step's
-                observations. An agent that is left out sends zeros.
+            actions: by agent. An agent without an entry sleeps.
+            messages: by agent, 8 zeros and ones, which the other agents read in this step's
+                observations. An agent without an entry sends zeros.
 
         Raises:
-            ValueError: an agent is unknown, an action is no whole number or out of range, or a
-                message is not 8 zeros and ones. Nothing has been played then.
+            ValueError: an agent is unknown, an action is not a whole number or is out of range, or
+                a message is not 8 zeros and ones. The step is not played then.
             RuntimeError: the episode is over.
         """
         if not self.agents:
@@ -194,7 +194,7 @@ class Cage4ParallelEnv(PlainParallelEnv):
     def _observations(
         self, vectors: tuple[NDArray[np.int64], ...], taken: NDArray[np.int64] | None
     ) -> dict[str, Any]:
-        """Return what the agents see. taken: the actions `[5]` that are played, None at a reset."""
+        """Return what the agents see. taken: the played actions `[5]`, or None after a reset."""
         shown: Sequence[Any] = vectors
         if self.observation == "raw":
             shown = self._simulator.raw_observations()
@@ -255,5 +255,5 @@ def _check_agents(name: str, values: Mapping[str, Any]) -> None:
     for agent in values:
         if agent not in scenario4.AGENTS:
             raise ValueError(
-                f"{name}: agent {agent!r} is unknown, choose of {', '.join(scenario4.AGENTS)}"
+                f"{name}: agent {agent!r} is unknown, choose from {', '.join(scenario4.AGENTS)}"
             )

@@ -9,7 +9,7 @@ from workflow_rl.cage4.scenario.scenario4 import SCENARIOS
 CHAMPION: dict[str, Any] = {
     "env_args": {
         "observation": "belief",
-        # An agent that has nothing to decide analyses. This finds nearly all of red's root.
+        # An agent without a decision analyses hosts, which finds nearly all of red's root sessions.
         "actions": "suspects",
         # The team's reward does not show the effect of one agent's actions.
         "own_rewards": True,

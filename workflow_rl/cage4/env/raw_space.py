@@ -10,10 +10,10 @@ from gymnasium.spaces import Space
 class RawSpace(Space[dict[str, Any]]):
     """The dictionaries of `simulator_protocol.Simulator.raw_observations`.
 
-    A dictionary's keys change from step to step, so that no space of Gymnasium describes it. This
-    space has no shape and no dtype, and cannot be flattened: a policy reads the dictionaries
-    themselves. The space contains a dictionary with the key `success` if all its values are dict,
-    list, str, int, float or bool. `sample` returns a dictionary that has `success` alone.
+    A dictionary's keys change from step to step, so no space of Gymnasium can describe it. This
+    space has no shape and no dtype, and cannot be flattened: a policy reads the dictionaries. The
+    space contains a dictionary with the key `success` if all its values are dict, list, str, int,
+    float or bool. `sample` returns a dictionary that has only `success`.
     """
 
     @property

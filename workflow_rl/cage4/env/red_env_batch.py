@@ -24,8 +24,8 @@ from workflow_rl.environments.episode import EpisodeSpec
 class RedTeamEnvs(NetworkEnvs):
     """Networks that a red team plays, with rows of `red_api.red_layout`.
 
-    A red agent without a session is busy. blues: the makers of the teams that defend. Each episode
-    draws one of the teams by the weights.
+    A red agent without a session counts as busy. blues: the makers of the teams that defend. Each
+    episode draws a team by the weights.
     """
 
     def __init__(
@@ -76,8 +76,8 @@ class RedTeamEnvs(NetworkEnvs):
 
 
 class MixedTeams:
-    """Several teams as one `blue_team.BlueTeam`. The seed of an episode draws the team that plays
-    it, by the teams' weights."""
+    """Several teams as one `blue_team.BlueTeam`. An episode's seed draws the team that plays the
+    episode, by the teams' weights."""
 
     def __init__(self, teams: Sequence[BlueTeam], weights: Sequence[float]) -> None:
         self._teams = teams

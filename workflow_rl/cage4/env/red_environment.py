@@ -39,7 +39,7 @@ class Cage4Red(AgainstBlue, Scenario):
 
     @property
     def episode_steps(self) -> int:
-        """The length of all episodes. They are truncated, and never terminate."""
+        """The length of every episode. Episodes are truncated, and never terminate."""
         return self.max_steps - 1
 
     def spaces(self) -> Spaces:
@@ -54,7 +54,7 @@ class Cage4Red(AgainstBlue, Scenario):
         return [_team(blue_agent) for blue_agent in self.weights]
 
     def actor_on_observations(self, actor: Actor) -> Actor:
-        """Return the actor unchanged: it plays on the vectors of CybORG's red agents."""
+        """Return the actor unchanged, because it plays on the challenge's own vectors."""
         return actor
 
     def _make_envs(self, n_envs: int) -> EnvBatch:

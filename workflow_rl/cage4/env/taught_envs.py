@@ -17,8 +17,8 @@ from workflow_rl.environments.episode import EpisodeSpec
 
 
 class TaughtTeamEnvs(TeamEnvs):
-    """The envs of `environment`. Each row ends with the choices of the team named `teacher`. If
-    the teacher's action is impossible, the choice is to sleep."""
+    """The envs of `environment`. Each row ends with the choices of the team named `teacher`. If the
+    row's mask forbids a teacher's action, the choice is Sleep."""
 
     def __init__(self, environment: Cage4, teacher: str, n_envs: int) -> None:
         networks = environment.networks(n_envs, shows_raw=True)

@@ -28,11 +28,11 @@ Floats = NDArray[np.float32]
 
 
 class Networks(Protocol):
-    """N simulated networks, numbered from 0, in the form of `BatchedSimulator`.
+    """N simulated networks, numbered from 0, with the arrays of `BatchedSimulator`.
 
     obs: int8 [N, 578]. masks: bool [N, 570]. rewards: int64 [N, 2]. raw: `raw_record.RAW` [N], or
-    [0] if nobody reads it. costs: [N, C], the `costs.EVALUATED` of the last step; [N, 0] without
-    measures.
+    [0] if no player reads raw records. costs: [N, C], the `costs.EVALUATED` of the last step;
+    [N, 0] without measures.
     """
 
     obs: Shown
@@ -45,7 +45,7 @@ class Networks(Protocol):
         """Begin episodes in the chosen networks. seeds, variants: [N]. chosen: bool [N]."""
 
     def step(self, actions: Joint, messages: Bits | None, chosen: Bits) -> None:
-        """Step the chosen networks once. Raises SimulationError, whose `env` failed.
+        """Step the chosen networks once. Raises SimulationError with the number of the failed env.
 
         actions: [N, 5]. messages: bool [N, 5, 8], or None.
         """
@@ -55,18 +55,18 @@ class Networks(Protocol):
         """[N, 5], for how many more steps each agent is busy."""
 
     def look(self, played: Joint, seen: Floats, rewards: Floats) -> None:
-        """Write the true state into `seen` [N, 5, N_SEEN], and each agent's reward of the last step
-        into `rewards` [N, 5]. played: the actions [N, 5] of this step.
+        """Write the true state into `seen` [N, 5, N_SEEN], and each agent's own reward of the last
+        step into `rewards` [N, 5]. played: the actions [N, 5] of this step.
 
-        Raises NotImplementedError if the simulator cannot tell its state.
+        Raises NotImplementedError if the simulator does not show its state.
         """
 
 
 class CompiledNetworks:
-    """Networks of the compiled simulator. One call steps all of them.
+    """Networks of the compiled simulator. One call steps all networks.
 
     played: by variant, the name of the red agents and the scenario. red_teams: by name, the red
-    teams that are no classes of CybORG.
+    teams that are not classes of CybORG.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class SerialNetworks:
         measures: bool = False,
     ) -> None:
         self.raw = np.zeros(n_envs if shows_raw else 0, RAW)
-        # Each network makes a simulator once for each variant that it plays.
+        # Each network makes one simulator for each variant that it plays.
         self._made = [functools.cache(make) for _ in range(n_envs)]
         self._simulators: dict[int, Simulator] = {}
         self.obs = np.zeros((n_envs, scenario4.N_OBS), np.int8)
@@ -183,7 +183,7 @@ class SerialNetworks:
 
 
 class TeamEnvs(NetworkEnvs):
-    """CAGE-4 networks that a blue team plays. rows: makes the rows that the policies read."""
+    """CAGE-4 networks that a blue team plays. rows: the maker of the rows that policies read."""
 
     def __init__(self, networks: Networks, rows: ViewRows, n_steps: int) -> None:
         super().__init__(len(networks.obs), n_steps)

@@ -1,4 +1,4 @@
-"""Attackers of CAGE-4 that were written by hand: opponents, examples, and a floor for `exploit`.
+"""Attackers of CAGE-4 that were written by hand: opponents, examples, and baselines for `exploit`.
 
 Each class attacks in another way. `--red-agent` takes the names in `roster.LIBRARY`.
 """
@@ -20,7 +20,7 @@ DECEPTION, IMPACT = "DiscoverDeception", "Impact"
 
 
 class InOrder:
-    """A base class. Each agent takes the first kind of ORDER that is possible, on a drawn host."""
+    """A base class. Each agent takes the first possible kind of ORDER, on a drawn target."""
 
     ORDER: tuple[str, ...] = ()
 
@@ -40,20 +40,20 @@ class InOrder:
 
 
 class ImpactAlone(InOrder):
-    """Impact on every host with a session, and nothing else. Blue sees nothing of this."""
+    """Only Impact, on hosts with a session. Blue sees nothing of an Impact."""
 
     ORDER = (IMPACT,)
 
 
 class LoudImpact(ImpactAlone):
-    """Impact, and a loud scan in one choice of ten, so that Blue does not believe Red is gone."""
+    """Impact, but an aggressive scan in one choice of ten, so that Blue still sees Red."""
 
     def act(self, seen: AgentSees) -> str:
         return self.first_of((SCAN, IMPACT) if self.random.random() < 0.1 else (IMPACT,), seen)
 
 
 class Greedy(InOrder):
-    """Impact if possible, else escalate, exploit or scan. In 3 of 10 choices, a random kind."""
+    """Impact if possible, else escalate, exploit or scan. 3 of 10 choices are of a random kind."""
 
     ORDER = (IMPACT, ESCALATE, EXPLOIT, SCAN, DISCOVER)
 
@@ -65,7 +65,7 @@ class Greedy(InOrder):
 
 
 class Spread(InOrder):
-    """Take as many hosts as possible before the first mission, and then Impact everywhere."""
+    """Take as many hosts as possible. From the first mission on, Impact in half of the choices."""
 
     ORDER = (ESCALATE, EXPLOIT, SCAN, DISCOVER)
 
@@ -76,7 +76,7 @@ class Spread(InOrder):
 
 
 class OneZone(Greedy):
-    """Play only agent 0 and one other agent, drawn for the episode: an intruder with one aim."""
+    """As Greedy, but only agent 0 and one other agent act. The episode draws the other agent."""
 
     def begin(self, random: random.Random) -> None:
         super().begin(random)
@@ -87,7 +87,7 @@ class OneZone(Greedy):
 
 
 class Quiet(InOrder):
-    """Move by stealthy scans and rare exploits, and act once in three steps."""
+    """Move by stealthy scans and rare exploits, and sleep in 6 of 10 choices."""
 
     ORDER = (ESCALATE, EXPLOIT, QUIET_SCAN, DISCOVER)
 
@@ -98,7 +98,7 @@ class Quiet(InOrder):
 
 
 class PhishingWaiter(InOrder):
-    """Wait for sessions that mails open, take root there, and draw between Degrade and Impact."""
+    """Wait for sessions from phishing mails, escalate there, and draw Degrade or Impact."""
 
     def act(self, seen: AgentSees) -> str:
         users = [f"{ESCALATE} {host}" for host in seen.sessions if host not in seen.roots]
@@ -145,7 +145,7 @@ class DecoyShy(InOrder):
 
 
 class Returner(InOrder):
-    """Attack the hosts again that Blue took back, before all others."""
+    """First attack the hosts again that Blue took back."""
 
     ORDER = (ESCALATE, EXPLOIT, SCAN, DISCOVER)
 
@@ -165,7 +165,7 @@ class Returner(InOrder):
 
 
 class Timed(InOrder):
-    """Spread quietly, and Impact in the zone of the phase's mission, mostly in its first steps."""
+    """Impact in the phase's target zone. Spread quietly, mostly in a phase's first 100 steps."""
 
     ORDER = (ESCALATE, EXPLOIT, QUIET_SCAN, DISCOVER)
     TARGETS = ("contractor", "operational_zone_a", "operational_zone_b")
@@ -187,7 +187,7 @@ class Patient(ImpactAlone):
 
 
 class Disguised(InOrder):
-    """Impact, and exploit in some steps, to look like the challenge's red agent."""
+    """Impact, but exploit in 15 of 100 choices, to look like the challenge's red agent."""
 
     def act(self, seen: AgentSees) -> str:
         if self.random.random() < 0.15:

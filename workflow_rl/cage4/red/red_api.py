@@ -1,9 +1,9 @@
-"""CAGE Challenge 4 from Red's side: what each of six agents can do, and what it sees.
+"""CAGE Challenge 4 from Red's side: what each of the six red agents can do and see.
 
 A host's number is its index in `scenario4.HOST_NAMES`. An agent can learn of the hosts of its own
-zones. By escalation on its own first servers, it can also learn of the first servers of other
-zones. CybORG accepts an action only if the agent knows its target. Other actions become
-InvalidActions, which fail.
+zones. An escalation on the first server of an own zone also shows the first servers of linked
+zones. CybORG accepts an action only if the agent knows the action's target. CybORG replaces other
+actions by InvalidActions, which fail.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ HOST_KINDS = (
 NEEDS_NAME = (actions.ESCALATE, actions.DEGRADE, actions.IMPACT, actions.WITHDRAW)
 """Kinds that need the name of a host. An agent that knows the name also knows the address."""
 FIRST_KNOWN = -1
-"""Stands for a session's id: that of the agent's first session that can scan. If there is none, it
-stands for the first id that the agent learned of."""
+"""Stands for the id of the agent's first session that can scan. If no session can scan, it stands
+for the first id that the agent learned."""
 
 
 class RedAction(NamedTuple):
-    """An action of a red agent. kind: the name of CybORG's class. target: a host, a zone, or ""."""
+    """A red agent's action. kind: its class in CybORG. target: a host's or zone's name, or ""."""
 
     kind: str
     target: str = ""
@@ -76,8 +76,8 @@ N_HOSTS_OF = np.array([len(hosts) for hosts in RED_HOSTS])
 N_ZONES_OF = constants.N_ZONES_OF_RED
 HOST_AT = np.zeros((constants.N_RED, MOST_HOSTS), np.int64)
 PLACE_OF = np.full((constants.N_RED, constants.N_HOSTS), -1)
-"""HOST_AT: by agent and index, the number of a host. PLACE_OF: by agent and host number, the host's
-index, or -1 if the agent cannot learn of it."""
+"""HOST_AT gives a host's number, by agent and index in RED_HOSTS. PLACE_OF gives that index, by
+agent and host number. It is -1 if the agent cannot learn of the host."""
 for _agent, _of_agent in enumerate(RED_HOSTS):
     HOST_AT[_agent, : len(_of_agent)] = _of_agent
     PLACE_OF[_agent, _of_agent] = np.arange(len(_of_agent))
@@ -116,17 +116,17 @@ KIND = SUCCESS + N_SUCCESS
 ACTIVE = KIND + N_KINDS
 KNOWN_ZONES = ACTIVE + 1
 """The indices at which the facts begin. The phase begins at 0. SUCCESS: the outcome of the last
-action. KIND: the kind of the action that took effect, InvalidAction last. ACTIVE: whether the agent
-has sessions. KNOWN_ZONES: the zones that it knows."""
+action. KIND: the kind of the action that took effect; the last kind is InvalidAction. ACTIVE:
+whether the agent has sessions. KNOWN_ZONES: the zones that the agent knows."""
 PORTS = (22, 1, 80, 3390, 25, 443)
 (ADDRESS, NAME, SHOWN, GAINED, SESSION, ROOT, ABSTRACT, ACTS_FROM, SERVER, OWN, PORT) = range(11)
 STATE = PORT + len(PORTS)
 N_FEATURES = STATE + len(STATES)
 """The features of a host. The agent knows its address (ADDRESS) and its name (NAME). The last
-observation shows the host (SHOWN), with a session that was gained (GAINED). The agent has a session
-there (SESSION), one of root (ROOT), one that can scan (ABSTRACT), the one of FIRST_KNOWN
-(ACTS_FROM). The host is a server (SERVER), and in an own zone (OWN). From PORT on: the open ports
-that the session of FIRST_KNOWN found. From STATE on: the state in `FiniteStateRedAgent`'s memory.
+observation shows the host (SHOWN), with a session that was gained (GAINED). On the host, the agent
+has a session (SESSION), root's session (ROOT), a session that can scan (ABSTRACT), or the session
+of FIRST_KNOWN (ACTS_FROM). The host is a server (SERVER), and is in an own zone (OWN). From PORT:
+the open ports that FIRST_KNOWN's session found. From STATE: `FiniteStateRedAgent`'s host state.
 """
 N_FACTS = KNOWN_ZONES + N_ZONES_OF
 RED_OBS_SIZES = tuple((N_FACTS + N_FEATURES * N_HOSTS_OF).tolist())
@@ -134,8 +134,8 @@ FIRST_RED_OBS = np.cumsum((0, *RED_OBS_SIZES))[:-1]
 FIRST_STATUS = sum(RED_OBS_SIZES)
 FIRST_RED_CHOICE = FIRST_STATUS + np.cumsum((constants.N_RED, *N_RED_CHOICES))[:-1]
 N_RED_ROW = FIRST_STATUS + constants.N_RED + sum(N_RED_CHOICES)
-"""The indices at which parts begin in a row of `red_layout`: each agent's observation, the status
-of all agents, each agent's mask. N_RED_ROW is the length of a row."""
+"""A row of `red_layout` has each agent's observation, the status of all agents, and each agent's
+mask. These are the indices at which the parts begin. N_RED_ROW is the length of a row."""
 
 
 def known_choices(
@@ -154,16 +154,16 @@ def checked_red_choices(choices: Any) -> NDArray[np.int16]:
     """Return what red agents choose, `[..., 6]`, indices of `RED_CHOICES`. Raises ValueError."""
     indices = np.asarray(choices)
     if indices.dtype.kind not in "iu" or indices.shape[-1:] != (len(N_RED_CHOICES),):
-        raise ValueError(f"choices: {len(N_RED_CHOICES)} integers are needed, one a red agent")
+        raise ValueError(f"choices: {len(N_RED_CHOICES)} integers are needed, one for each agent")
     wrong = np.argwhere((indices < 0) | (indices >= N_RED_CHOICES))
     if len(wrong):
         agent = wrong[0][-1]
-        raise ValueError(f"choices: red agent {agent} has those to {N_RED_CHOICES[agent] - 1}")
+        raise ValueError(f"choices: red agent {agent} has 0 to {N_RED_CHOICES[agent] - 1}")
     return indices.astype(np.int16)
 
 
 def checked_red_sessions(sessions: Any) -> NDArray[np.int16]:
-    """Return ids of sessions of red agents, or FIRST_KNOWN. Raises ValueError."""
+    """Return session ids of red agents, each an id or FIRST_KNOWN. Raises ValueError."""
     ids, most = np.asarray(sessions), np.iinfo(np.int16).max
     if ids.dtype.kind not in "iu" or ((ids < FIRST_KNOWN) | (ids > most)).any():
         raise ValueError(f"sessions: ids from 0 to {most} are needed, or {FIRST_KNOWN}")

@@ -1,5 +1,5 @@
-"""The red agents that Blue can play against: CybORG's classes, trained teams, the library, and
-attackers of users."""
+"""The red agents that Blue can play against: CybORG's classes, trained teams, the library's
+attackers, and users' attackers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LIBRARY: Mapping[str, str] = {
 """The classes of the attackers that were written by hand, by name."""
 REDS = Roster(RED_AGENTS, {"library": ",".join(LIBRARY)}, LIBRARY)
 _OF_TEAM_SEEDS = 7
-"""A part of the seed that makes the numbers differ from those of `scripted.RandomReds`, with 6."""
+"""Part of the seed. `scripted.RandomReds` has 6 there, so that the two draw different numbers."""
 
 
 class RedTeam(Protocol):
@@ -48,15 +48,15 @@ class RedTeam(Protocol):
         """Begin an episode in an env."""
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> tuple[NDArray[Any], Any]:
-        """Return the choices `[M, 6]` in M envs, and a value that is not used. obs: rows of
+        """Return the choices `[M, 6]` in M envs, and a value that the caller ignores. obs: rows of
         `red_layout`, `[M, N_RED_ROW]`."""
 
 
 def found_reds(attacker: Attacker, simulator: str = "compiled") -> RedTeam | str:
-    """Return the player of an attacker that is no class of CybORG. The attacker's module is
+    """Return what plays an attacker that is not one of CybORG's classes. The attacker's module is
     imported.
 
-    In the simulator cyborg, a class with the methods of CybORG's agents is returned by its name.
+    If the simulator is cyborg, and the class has the methods of CybORG's agents, return its name.
     Raises AttackerError.
     """
     if attacker.is_path:
@@ -81,7 +81,7 @@ def _acts_in_cyborg(attacker: Attacker) -> bool:
 def load_reds(name: str) -> TeamPolicy:
     """Load a trained red team from a run folder or policy file. Raises AttackerError.
 
-    The team draws its actions, as in its training.
+    The team draws its actions from its policies' distributions, as in training.
     """
     from workflow_rl.runs.saved_agent import load_saved
 
@@ -112,10 +112,10 @@ class OneTeam:
 
 
 class WithReds:
-    """A simulator in which a red team plays. All other attributes are the simulator's.
+    """A simulator in which a red team plays. Other attributes are the simulator's.
 
-    If `reset` gets no seed, the team's seed is drawn. These draws follow from the last seed that
-    the caller gave.
+    If `reset` gets no seed, the team's seed is drawn. The drawn seeds follow from the last seed
+    that the caller gave.
     """
 
     def __init__(self, simulator: RedSideSimulator, team: RedTeam) -> None:
@@ -123,7 +123,7 @@ class WithReds:
         self._seeds = np.random.default_rng()
 
     def __getattr__(self, name: str) -> Any:
-        # copy and pickle read attributes before `_simulator` is set. This look-up must not recurse.
+        # copy and pickle read attributes before `_simulator` is set, which must not recurse.
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._simulator, name)
@@ -148,5 +148,5 @@ class WithReds:
 
 
 def _seeds_of(seed: int) -> np.random.Generator:
-    """Return a generator of the team's seeds, which differs from the simulator's own generator."""
+    """Return a generator of the team's seeds, with other numbers than the simulator's generator."""
     return np.random.default_rng([seed, _OF_TEAM_SEEDS])

@@ -1,4 +1,4 @@
-"""Red teams that do not learn, and choose from outside. They lead simulators into rare states."""
+"""Red teams that do not learn, for comparisons. They lead simulators into rare states."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ UNKNOWN_SESSION = 30_000
 
 
 class RandomReds:
-    """Each agent draws a kind of action that it knows to be possible, then a target. Half of the
-    time, it also draws one of the sessions that it has learned of."""
+    """Each agent draws a kind of action that its mask allows, then a target. Half of the time, the
+    agent also draws one of the session ids that it knows."""
 
     def reset(self, seed: int) -> None:
-        """Begin an episode. seed: it decides the team's draws."""
+        """Begin an episode. seed: for the team's draws."""
         self._generator = np.random.default_rng([seed, 6])
 
     def act(self, row: NDArray[np.uint8], sessions: Sequence[Sequence[int]]) -> Chosen:
@@ -59,8 +59,8 @@ class RandomReds:
 
 
 class CarelessReds(RandomReds):
-    """Half of the time, an agent draws among all its choices, even impossible ones. Sometimes it
-    draws an unknown session."""
+    """Half of the time, an agent draws from all its choices, even impossible choices. In one choice
+    of ten, the agent draws a session id that may be unknown."""
 
     def _choice(self, agent: int, obs: NDArray[np.uint8], mask: NDArray[np.uint8]) -> int:
         if self._generator.random() < 0.5:
@@ -74,8 +74,8 @@ class CarelessReds(RandomReds):
 
 
 class ProgramReds(RandomReds):
-    """Agents choose as `FiniteStateRedAgent` does, from the states of hosts that they see. In one
-    choice of ten, they choose as `RandomReds`. They act with the first session that can scan."""
+    """Agents choose as `FiniteStateRedAgent` does, from the host states that they see. One in ten
+    choices is as in `RandomReds`. The agents act with the first session that can scan."""
 
     def _choice(self, agent: int, obs: NDArray[np.uint8], mask: NDArray[np.uint8]) -> int:
         n_hosts, n_zones = red_api.N_HOSTS_OF[agent], red_api.N_ZONES_OF[agent]

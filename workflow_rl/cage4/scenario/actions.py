@@ -11,7 +11,7 @@ from typing import NamedTuple
 class BlueKind(NamedTuple):
     """A kind of a blue agent's actions.
 
-    duration: how many steps the action takes. It takes effect in the last of these steps.
+    duration: how many steps the action takes. The action takes effect in the last step.
     on_host: whether the action has a host as its target.
     cost: how much the team's reward falls when an agent hands the action in.
     repairs: whether the action belongs to the action set `repair`.
@@ -45,10 +45,10 @@ RED: dict[str, int] = {
     "Impact": 2,
     "Withdraw": 1,
     "Sleep": 1,
-    # CybORG replaces an action that is not in a red agent's action space by this one.
+    # CybORG executes this action instead of an action that is not in the agent's action space.
     "InvalidAction": 1,
 }
 """The duration in steps of each kind of red action, in the order of the red action space."""
 
 OUTCOMES = {"TRUE": 1, "UNKNOWN": 2, "FALSE": 3, "IN_PROGRESS": 4}
-"""The numbers of an action's outcomes, by CybORG's names."""
+"""The number of each outcome of an action, by CybORG's name of the outcome."""

@@ -1,7 +1,7 @@
 """The costs of a step, which are counted from the true state: numbers of hosts and of events.
 
-A host *counts* if Red can take it and lose it: all users' hosts and servers but the one in the
-contractor's network on which Red begins. Nobody can take a router or the internet's host.
+A host *counts* if Red can take and lose the host. All users' hosts and servers count, except the
+host on which Red begins. Routers and the internet's host do not count: Red cannot take them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from workflow_rl.cage4.scenario.scenario4 import HOST_NAMES
 class StepCosts(NamedTuple):
     """The columns of costs, by name.
 
-    Greens fail for two reasons alone. Access to a server fails if Blue blocks the traffic. Work
-    fails on services that Red degraded or stopped: Blue's Restore leaves all at full strength.
+    Greens fail only for two reasons. Access to a server fails if Blue blocks the traffic. Work
+    fails if Red degraded or stopped services. Blue's Restore repairs all services of a host.
     """
 
-    # Hosts that count, at the end of the step: without a session of Red, with sessions of users'
-    # rights alone, and with a session of root's rights.
+    # Hosts that count, at the end of the step: hosts without a red session, hosts with only users'
+    # red sessions, and hosts with a red session of root.
     clean_hosts: int
     user_hosts: int
     root_hosts: int
@@ -29,7 +29,7 @@ class StepCosts(NamedTuple):
     # Blue's actions that took effect, whether or not they changed anything.
     restores: int
     removes: int
-    # The Restores and Removes on hosts without a session of Red just before, and on hosts with one.
+    # Restores and Removes on hosts without a red session before the step, and with a red session.
     healthy_recoveries: int
     counter_actions: int
     blocks: int
@@ -37,9 +37,9 @@ class StepCosts(NamedTuple):
     analyses: int
     # Hosts on which a Restore was in progress or took effect.
     restore_steps: int
-    # Pairs of a zone and another zone whose traffic it blocks, at the end of the step.
+    # Pairs of a zone and another zone whose traffic the first zone blocks, at the end of the step.
     blocked_pairs: int
-    # Greens' work and access to servers that failed, the causes, and all that they tried.
+    # Greens' failed work and accesses, the failures by Blue's blocks and by Red, and all tries.
     green_failures: int
     blue_failures: int
     red_failures: int
@@ -48,19 +48,19 @@ class StepCosts(NamedTuple):
     downtime: int
     # 1 if Red has a session in a zone that Blue defends, at the end of the step.
     red_present: int
-    # What the challenge charges for the Restores that were handed in.
+    # What the Restores that agents handed in cost in the challenge's reward.
     action_cost: int
 
 
 COSTS = StepCosts._fields
 AT = StepCosts(*range(len(COSTS)))
-"""The number of each column."""
+"""The index of each column."""
 FIRST_LEVEL = len(COSTS)
 LEVELS = tuple(f"level {host}" for host in HOST_NAMES)
-"""By host's number: what Red holds at the end of the step. 0: the host does not count, is not in
-this network, or has no session of Red; 1: a user's session; 2: root's."""
+"""By host number, the level at the end of the step. 0: the host does not count, does not exist, or
+has no red session. 1: the host has only users' red sessions. 2: it has root's red session."""
 EVALUATED = (*COSTS, *LEVELS)
-"""All columns, as evaluations have them. A training has `COSTS` alone."""
+"""All columns, which evaluations have. A training has only the columns COSTS."""
 COUNTED_BLUE = {
     "Analyse": AT.analyses,
     "Remove": AT.removes,
@@ -69,4 +69,4 @@ COUNTED_BLUE = {
     "DeployDecoy": AT.decoys,
 }
 COUNTED_RED = {"Impact": AT.impacts, "DegradeServices": AT.degrades}
-"""By kind of an action: the column that counts it."""
+"""The column that counts each kind of action."""

@@ -1,7 +1,7 @@
 """CAGE Challenge 4: zones, hosts, phases, rewards, blue actions, and the layout of observations.
 
-An episode's network has some of these hosts. Hosts and actions have the order of CybORG's
-`BlueFixedActionWrapper`, in every episode.
+An episode's network has some of these hosts. In every episode, hosts and actions have the order of
+CybORG's `BlueFixedActionWrapper`.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ AGENTS = tuple(f"blue_agent_{i}" for i in range(5))
 RED_AGENTS = ("FiniteStateRedAgent", "DiscoveryFSRed", "RandomSelectRedAgent", "SleepAgent")
 """Names of CybORG's classes. All red agents of an episode are of one class."""
 FROM_OUTSIDE = "from outside"
-"""Stands in place of a class's name if the caller chooses what the red agents do: see `red_api`."""
+"""This name means that the caller chooses what the red agents do: see `red_api`."""
 RED_CLASSES = (*RED_AGENTS, FROM_OUTSIDE)
-"""`compiled.red_tables` numbers the classes in this order."""
+"""The order is that of the numbers in `compiled.red_tables`."""
 OBS_SIZES = (92, 92, 92, 92, 210)
 N_ACTIONS = (82, 82, 82, 82, 242)
 SLEEP_ACTIONS = (49, 49, 49, 49, 145)
 """The index of Sleep among each agent's actions. Sleep is always possible."""
 MESSAGE_BITS = 8
 N_MESSAGE_BITS = (len(AGENTS) - 1) * MESSAGE_BITS
-"""The last entries of an observation: the messages of the other agents."""
+"""The number of an observation's last entries, which are the other agents' messages."""
 MAX_STEPS = 500
 """Length of the challenge's episodes. The last step is step 499: see
 `simulator_protocol.StepResult`."""
 LEAST_STEPS = 3
-"""CybORG fails if an episode is shorter, because a phase would have no step."""
+"""CybORG fails in a shorter episode, because a phase would have no step."""
 ZONES = (
     "restricted_zone_a_subnet",
     "operational_zone_a_subnet",
@@ -48,9 +48,9 @@ ZONES = (
     "office_network_subnet",
     "internet_subnet",
 )
-"""In the order in which CybORG draws them."""
+"""The zones in the order in which CybORG draws their addresses."""
 SORTED_ZONES = tuple(sorted(ZONES))
-"""In the order of observations and actions."""
+"""The zones in the order of observations and actions."""
 AGENT_ZONES = (
     ZONES[0:1],
     ZONES[1:2],
@@ -67,7 +67,7 @@ PLACES = 1 + HOSTS_OF_A_ZONE
 """The most hosts of a zone, its router included."""
 N_HOSTS = (len(ZONES) - 1) * PLACES + 1
 SHOWN_ZONES = ((1, 4), (0,), (3, 4), (2,), (0, 2, 5), (4, 6, 7), (5,), (5,))
-"""By zone: zones whose first servers red learns of by PrivilegeEscalate on the first server."""
+"""By zone: PrivilegeEscalate on the zone's first server shows the first servers of these zones."""
 MISSION_PHASES = ("Preplanning", "MissionA", "MissionB")
 PHASE_STARTS = (0, 167, 334)
 """The first step of each phase in an episode of MAX_STEPS."""
@@ -80,7 +80,7 @@ REWARDS = (
     ((-1, -3, -3), (-1, -1, -1), (-2, -1, -3), (-10, 0, -10), (0, 0, 0), *_HQ, (0, 0, 0)),
 )
 """By phase and zone: the rewards of a green's failed work, a green's failed access, red's Impact.
-The three constants are their indices."""
+FAILED_WORK, FAILED_ACCESS and IMPACT_COST are the indices of these rewards."""
 FAILED_WORK, FAILED_ACCESS, IMPACT_COST = range(3)
 DECISIVE_PHASES = tuple(
     (zone, phase)
@@ -88,7 +88,7 @@ DECISIVE_PHASES = tuple(
     for zone, prices in enumerate(rewards)
     if prices[FAILED_WORK] == -10
 )
-"""The zones, each with the phase in which a green's failed work costs 10 there."""
+"""Pairs of a zone and the phase in which a green's failed work in this zone costs 10."""
 TRUE, UNKNOWN, FALSE, IN_PROGRESS = OUTCOMES.values()
 
 MOST_OF_SCENARIO = {"longest_red_action": 4, "users": N_USERS, "servers": N_SERVERS}
@@ -97,15 +97,15 @@ MOST_OF_SCENARIO = {"longest_red_action": 4, "users": N_USERS, "servers": N_SERV
 
 @dataclass(frozen=True)
 class Scenario:
-    """What can be changed of the challenge. The defaults are the challenge's values.
+    """The values of the challenge that users can change. The defaults are the challenge's values.
 
     phishing_rate: the probability that green's successful work opens a session for red.
     false_alert_rate: the probability of a false alert. Green's successful work may cause an event
-        of a process, and green's successful access to a server may cause one of a connection.
+        of a process. Green's successful access to a server may cause an event of a connection.
     aggressive_scan_detection, stealth_scan_detection: the probability that blue sees red's scan.
-    longest_red_action: the most steps that a red action takes, 1 to 4.
-    users, servers: how many each zone except the internet has. If None, an episode draws 3 to 10
-        users and 1 to 6 servers for each zone.
+    longest_red_action: the longest duration of a red action, 1 to 4 steps.
+    users, servers: how many user hosts and servers each zone except the internet has. If None, an
+        episode draws 3 to 10 user hosts and 1 to 6 servers for each zone.
 
     Raises ValueError if a value is out of range.
     """
@@ -128,13 +128,13 @@ class Scenario:
             is_number = isinstance(value, Integral if is_count else Real)
             if isinstance(value, bool) or not (is_number and least <= value <= most):
                 raise ValueError(f"{field.name}={value!r}: choose {least} to {most}")
-            # JSON holds no numbers of NumPy's, so they become Python's.
+            # NumPy's numbers become Python's numbers, because JSON cannot hold NumPy's.
             object.__setattr__(self, field.name, int(value) if is_count else float(value))
 
     @staticmethod
     def among(values: Mapping[str, Any]) -> Scenario:
-        """Return the scenario of these values, which may have further names. A missing value is the
-        challenge's."""
+        """Return the scenario of these values. Other names are ignored. A missing value is the
+        challenge's value."""
         names = [field.name for field in fields(Scenario)]
         return Scenario(**{name: values[name] for name in names if name in values})
 
@@ -145,7 +145,7 @@ class Scenario:
 
     @property
     def changes(self) -> str:
-        """A list in words of the values that differ from the challenge's, or ""."""
+        """The values that differ from the challenge's, in words, or ""."""
         pairs = zip(fields(Scenario), self.values, strict=True)
         changed = [f"{field.name} {value}" for field, value in pairs if value != field.default]
         return ", ".join(changed).replace("_", " ")
@@ -166,8 +166,8 @@ SCENARIOS = {"challenge": CHALLENGE, **VARIANTS}
 
 
 def scenarios_of(args: Mapping[str, Any]) -> dict[str, Scenario]:
-    """Return the scenarios that the argument `scenarios` names, by name. If it names none, return
-    the scenario of the single values, by the name ""."""
+    """Return the scenarios that the argument `scenarios` names, by name. Without names, return the
+    scenario of the other arguments' values, by the name ""."""
     named = {name: SCENARIOS[name] for name in args.get("scenarios", ())}
     return named or {"": Scenario.among(args)}
 
@@ -182,8 +182,8 @@ INTERNET_HOST = "root_internet_host_0"
 
 
 def _host_names() -> tuple[str, ...]:
-    """Return the names of all hosts in CybORG's order. Each zone has 17: a router, 10 users and 6
-    servers. An episode uses some of them. The host of the internet is last."""
+    """Return the names of all hosts in CybORG's order. Each zone has 17 names: a router, 10 user
+    hosts and 6 servers. An episode has some of these hosts. The internet's host is last."""
     names = []
     for zone in ZONES[:-1]:
         hosts = zone_hosts(zone)
@@ -192,7 +192,7 @@ def _host_names() -> tuple[str, ...]:
 
 
 HOST_NAMES = _host_names()
-"""The index of a name is the host's number."""
+"""A host's number is the index of its name."""
 HOST_NUMBERS = {name: number for number, name in enumerate(HOST_NAMES)}
 LINKED = np.zeros((len(ZONES), len(ZONES)), np.bool_)
 """`LINKED[i, j]`: zone j is in `SHOWN_ZONES[i]`."""
@@ -206,8 +206,8 @@ class BlueAction(NamedTuple):
     """An action of a blue agent.
 
     kind: the name of CybORG's class. host: the target, or "" if the kind has no target host.
-    to_zone, from_zone: the direction of the traffic that AllowTrafficZone and BlockTrafficZone
-    allow or block; "" for all other kinds.
+    to_zone, from_zone: the direction of the traffic that AllowTrafficZone or BlockTrafficZone
+    allows or blocks; "" for all other kinds.
     """
 
     kind: str
@@ -245,7 +245,7 @@ FIRST_OF_KIND = {kind: np.array([kinds.index(kind) for kinds in _KINDS]) for kin
 hosts, its actions follow one another in the order of the hosts."""
 
 # A row of observations `[578]` joins the observations of agents 0 to 4. A row of masks `[570]`
-# joins their masks. The *own zones* are the seven zones that agents defend, agent by agent.
+# joins the agents' masks. The *own zones* are the seven zones that agents defend, agent by agent.
 N_OBS, N_MASKS = sum(OBS_SIZES), sum(N_ACTIONS)
 FIRST_OBS = np.cumsum((0, *OBS_SIZES))[:-1]
 FIRST_ACTION = np.cumsum((0, *N_ACTIONS))[:-1]
@@ -258,13 +258,14 @@ FIRST_ZONE_OF_AGENT = np.cumsum((0, *N_ZONES_OF_AGENT))[:-1]
 """The index among the own zones of each agent's first zone, `[5]`."""
 BITS_ABOUT_ZONES = 3 * len(ZONES)
 BITS_OF_A_ZONE = BITS_ABOUT_ZONES + 2 * HOSTS_OF_A_ZONE
-"""The size of a zone's part of an observation. The part shows the zone's name, the zones that it
-blocks, and the zones that it should block. Then come two bits of each host: an event of a process,
-and an event of a connection."""
+"""The size of a zone's part of an observation. The part has the zone's name, the zones that the
+zone blocks, the zones that the zone should block, a bit of each host for events of processes, and a
+bit of each host for events of connections."""
 
 
 def _indices_of_hosts(first: list[int], step: int) -> NDArray[np.int64]:
-    """Return indices in a row `[7, 16]`. An agent's zones are `step` apart, from `first[agent]`."""
+    """Return the hosts' indices in a row `[7, 16]`. An agent's zones are `step` apart, from
+    `first[agent]`."""
     zones = [first[agent] + step * i for agent, i in OWN_ZONES]
     return np.array(zones)[:, None] + np.arange(HOSTS_OF_A_ZONE)
 

@@ -1,7 +1,7 @@
 """What the simulators of CAGE Challenge 4 have in common.
 
-CybORG's 4.0 code at commit `checkout.COMMIT` is the reference. Every simulator repeats its draws:
-the same seed gives the same episode, bit for bit.
+CybORG 4.0 at commit `checkout.COMMIT` is the reference. Every simulator repeats CybORG's draws: a
+seed gives the same episode, bit for bit.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class StepResult(NamedTuple):
     """What a step gives.
 
     observations: five int64 vectors, `[92]` for agents 0 to 3 and `[210]` for agent 4. The caller
-        owns them. The last 32 entries of a vector are the messages of the other four agents, by
-        number.
+        owns the vectors. The last 32 entries of a vector are the other four agents' messages, by
+        the agents' numbers.
     reward: the team's reward, the sum of the two parts below. All agents get this reward.
     machine_reward: the part that CybORG's `BlueRewardMachine` computes, zero or less.
-    action_cost: the part of the actions that were handed in: -1 for each Restore, even if the
+    action_cost: the part that actions cost: -1 for each Restore that an agent hands in, even if the
         agent is busy.
-    done: whether the episode is over. It is true from step max_steps - 1 on. The end is a
+    done: whether the episode is over, which is true from step max_steps - 1 on. The end is a
         truncation.
     """
 
@@ -92,17 +92,17 @@ class Simulator(Protocol):
     max_steps: int
 
     def start_stream(self, seed: int) -> None:
-        """Seed the generator, and draw one scenario that is not played.
+        """Seed the generator, and draw one network that is not played.
 
-        CybORG's constructor does the same with its seed. Each `reset()` then begins the next
+        CybORG's constructor also does this with its seed. Each `reset()` then begins the next
         episode of this stream, as in the official evaluation.
         """
 
     def reset(self, seed: int | None = None) -> tuple[NDArray[np.int64], ...]:
-        """Begin an episode and return its five observations, as in StepResult.
+        """Begin an episode and return its five observations: see StepResult.
 
-        seed: 0 or more. It seeds the generator anew, so that it alone decides the episode. None
-            continues the present stream. If no stream has begun, None begins one at random.
+        seed: 0 or more, which seeds the generator, so that only the seed decides the episode. None
+            continues the present stream. If there is no stream yet, None begins a random stream.
         """
 
     def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
@@ -139,28 +139,27 @@ class Simulator(Protocol):
     def raw_observations(self) -> tuple[dict[str, Any], ...]:
         """Return the five agents' dictionaries of the last step, or of the reset.
 
-        CybORG's wrapper hands these to `observation_change(agent, observation)`. Here their values
-        are plain, as `agent.raw_record.plain_observation` makes them. The caller owns them. They
-        are built by this call, so a step without a call costs nothing. CybORG's simulators also
-        read the dictionaries of each reset, which name the hosts.
+        CybORG's wrapper passes these dictionaries to `observation_change(agent, observation)`. Here
+        the values are plain: see `agent.raw_record.plain_observation`. The caller owns the
+        dictionaries. This call builds them, so a step without the call needs no time for them.
 
         - `success`: "TRUE" or "FALSE" if an action took effect in this step, "UNKNOWN" for Sleep
           and after a reset, "IN_PROGRESS" for a busy agent.
-        - `action`: the action that took effect, in the words of `scenario4.BlueAction`. A busy
-          agent has no such key. After a reset, no agent has it.
-        - `message`: four lists of eight bool, one of each other agent, by number. After a reset,
-          the key is missing.
-        - a host's name, if there is something to tell of the host. `Files` are those that Analyse
-          found. `Processes` are Monitor's events, and the decoy that was deployed. `Interface` has
+        - `action`: the action that took effect, in the words of `scenario4.BlueAction`. The key is
+          missing if the agent is busy, and after a reset.
+        - `message`: four lists of eight bool, one list from each other agent, by number. After a
+          reset, the key is missing.
+        - a host's name, if the step showed anything of the host. `Files` has the files that Analyse
+          found. `Processes` has Monitor's events, and the decoy that was deployed. `Interface` has
           the addresses of the events. After a reset, every host and router of the agent's zones is
           a key, with addresses, sessions, users and `System info`.
         """
 
     def raw_arrays(self) -> NDArray[Any]:
-        """Return what `raw_observations` tells of hosts, as `raw_record.RAW` `[1]`.
+        """Return what `raw_observations` shows of hosts, as `raw_record.RAW` `[1]`.
 
         The caller owns the array. Raises SimulationError or ValueError if a host shows more shells
-        or sources than a record has room for.
+        or sources than a record can hold.
         """
 
     def true_state(self) -> list[Any]:
@@ -172,7 +171,7 @@ class Simulator(Protocol):
     def generator_state(self) -> tuple[int, int, int, int]:
         """Return NumPy's PCG64: state // 2**64, state % 2**64, has_uint32 and uinteger.
 
-        uinteger is the buffered half word. NumPy keeps its value after the word is used.
+        uinteger is the buffered half word. NumPy keeps this value after its use.
         """
 
 
@@ -180,12 +179,12 @@ class RedSideSimulator(Simulator, Protocol):
     """A simulator made with `red_agent=FROM_OUTSIDE`."""
 
     def choose(self, choices: Sequence[int], sessions: Sequence[int]) -> None:
-        """Set what the six red agents do in the coming steps: see `RedSimulator.choose`."""
+        """Set what the six red agents do in the next steps: see `RedSimulator.choose`."""
 
     def red_row(self) -> NDArray[np.uint8]:
         """Return a row of `red_api.red_layout`: what the red agents see after the last step or the
-        reset, and which choices they know to be possible."""
+        reset, and the agents' masks."""
 
     def red_sessions(self) -> list[list[int]]:
-        """Return the ids of the sessions that each red agent learned of, in the order in which it
-        learned of them."""
+        """Return the session ids that each red agent learned, in the order in which the agent
+        learned the ids."""

@@ -1,7 +1,7 @@
-"""What blue agents know of their hosts after a step, from all observations of the episode.
+"""What blue agents know of their hosts after a step, from all raw observations of the episode.
 
-The observations are the raw ones of `simulator_protocol.Simulator.raw_observations`. A team that
-reads only the flat vectors knows less.
+See `simulator_protocol.Simulator.raw_observations`. A team that reads only the flat vectors knows
+less.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workflow_rl.cage4.compiled.actions import REMOVE, RESTORE
 
 class Attack(NamedTuple):
     """Attacks on a host from one source. source: a host, or `raw_record.STRANGER`. step: the step
-    of the last attack. seen: the bits of `raw_record` that any attack showed."""
+    of the last attack. seen: the bits of `raw_record.RAW`'s `seen` that the attacks showed."""
 
     source: int
     step: int
@@ -29,9 +29,9 @@ class Known(NamedTuple):
 
     analysed: the step of the last Analyse.
     cmd, escalate: the step of the first Analyse that showed `cmd.sh`, or `escalate.sh`.
-    shell: the step in which a shell became known. source: the step of the last attack from here.
+    shell: the step in which a shell became known. source: of the last attack from this host.
     attacks: the attacks on this host, one entry for each source.
-    A Restore sets all fields back, and a Remove sets `shell` back.
+    A Restore resets all fields, and a Remove resets `shell`.
     """
 
     analysed: int = 0
@@ -43,7 +43,7 @@ class Known(NamedTuple):
 
 
 class Knowledge:
-    """What is known of all hosts. numbers: each different `Known` so far has a number."""
+    """What is known of all hosts. numbers: the number of each different `Known` so far."""
 
     def __init__(self) -> None:
         self.numbers: dict[Known, int] = {}

@@ -13,7 +13,7 @@ class KnownScore(NamedTuple):
 
     stdev: the standard deviation over episodes, or None if the source gives none.
     simulator: the code that played.
-    is_compared: whether a run that ends shows this score beside its own.
+    is_compared: whether a finished run shows this score beside the run's own score.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What is measured of the episodes of a blue team, beside their rewards."""
+"""What is measured in a blue team's episodes, beside the rewards."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ CONTRACTOR = ZONES[4]
 DEFENDED = tuple(AGENT_ZONES[agent][zone] for agent, zone in OWN_ZONES)
 
 Readings: TypeAlias = "Mapping[str, Sequence[Ratio] | Sequence[Times]]"
-"""What was read of each episode, by the measure's name."""
+"""The readings of episodes, by the measure's name."""
 
 
 def _recovery(costs: Costs) -> Ratio | Times:
-    """Read how long Red holds a host, where Blue can take it back."""
+    """Read how long Red holds hosts in the zones that Blue defends."""
     beginnings = tuple(f"level {zone}" for zone in DEFENDED)
     levels = {name: costs[name] for name in costs if name.startswith(beginnings)}
     return time_above_zero("level ")(levels)
@@ -45,50 +45,50 @@ BLUE_MEASURES = (
     Measure(
         "time to recover",
         "steps",
-        "For how many steps a host in the seven zones that Blue defends stays Red's, from the "
-        "first step at whose end Red has a session there to the next at whose end Red has none.",
+        "How long Red holds a host in the seven zones that Blue defends: from the first step that "
+        "ends with a red session on the host to the next step that ends without one.",
         _recovery,
     ),
     Measure(
         "time to first counter-action",
         "steps",
-        "From the first step at whose end Red has a session in a zone that Blue defends to the "
-        "first step in which a Remove or Restore takes effect on a host where Red has one.",
+        "From the first step that ends with a red session in a zone that Blue defends to the "
+        "first step in which a Remove or Restore takes effect on a host with a red session.",
         time_until("red_present", "counter_actions"),
     ),
     *OF_RECOVERIES,
     Measure(
         "failed green work",
         "share of work",
-        "Greens' local work and access to servers that fails, of all that they try.",
+        "The failed part of the local work and the accesses to servers that greens try.",
         share(["green_failures"], ["green_work"]),
     ),
     Measure(
         "failures caused by Blue",
         "share of failures",
-        "Greens' access to servers that fails because Blue blocks the traffic, of all failures of "
-        "greens, of which Red causes all others by degrading or stopping services.",
+        "The part of greens' failures that are accesses to servers that Blue blocks. Red causes "
+        "all other failures by degrading or stopping services.",
         share(["blue_failures"], ["green_failures"]),
     ),
     Measure(
         "Impacts",
         "actions",
-        "Impacts that stop an operational service, without those that fail.",
+        "Impacts that stop an operational service. Failed Impacts do not count.",
         total("impacts"),
     ),
     Measure(
         "downtime",
         "host-steps and failures",
-        "Hosts of each step on which a Restore is in progress or takes effect, and greens' access "
-        "that fails because Blue blocks the traffic.",
+        "The sum over all steps of the hosts on which a Restore is in progress or takes effect, "
+        "and of greens' accesses that fail because Blue blocks the traffic.",
         total("downtime"),
     ),
 )
 
 
 class Measured(NamedTuple):
-    """What was read of episodes: by measure, and by zone and measure. clean_hosts: their number at
-    the end of each step, `[T]` of each episode. sums: of each of `COSTS`, `[C]` of each episode."""
+    """The readings of episodes: by measure, and by zone and measure. clean_hosts: for each episode,
+    the number of clean hosts after each step, `[T]`. sums: the steps' sums of `COSTS`, `[C]`."""
 
     of_all: Readings
     of_zones: Mapping[str, Readings]
@@ -96,7 +96,7 @@ class Measured(NamedTuple):
     sums: Sequence[NDArray[np.float64]]
 
     def plain(self, task: str) -> dict[str, Any]:
-        """Return what evaluation.json keeps of these episodes, which are those of a task."""
+        """Return what evaluation.json has of these episodes. task: the task of all episodes."""
         zones = {zone: plain_readings({task: read}) for zone, read in self.of_zones.items()}
         course = course_of(self.clean_hosts)
         return {
@@ -107,7 +107,7 @@ class Measured(NamedTuple):
 
 
 def joined_measures(parts: Sequence[Measured]) -> Measured:
-    """Return what was read of several parts' episodes, one after another."""
+    """Return the readings of all parts' episodes, in order."""
     of_zones = {zone: _joined([of.of_zones[zone] for of in parts]) for zone in parts[0].of_zones}
     clean_hosts = [of_episode for of in parts for of_episode in of.clean_hosts]
     sums = [of_episode for of in parts for of_episode in of.sums]
@@ -119,7 +119,7 @@ def _joined(parts: Sequence[Mapping[str, Sequence[Any]]]) -> dict[str, list[Any]
 
 
 def read_episode(costs: NDArray[np.float64], masks: Sequence[NDArray[np.bool_]]) -> Measured:
-    """Return what is read of an episode.
+    """Return the readings of an episode.
 
     costs: `EVALUATED` `[T, C]`. masks: the five agents' masks in this episode.
     """
@@ -127,7 +127,7 @@ def read_episode(costs: NDArray[np.float64], masks: Sequence[NDArray[np.bool_]])
     of_all: dict[str, Any] = {measure.name: [measure.read(by_name)] for measure in BLUE_MEASURES}
     exists = np.concatenate(masks)[ON_HOSTS["Analyse"]]
     sizes = dict(zip(DEFENDED, exists.sum(axis=1).tolist(), strict=True))
-    # No mask shows the contractor's hosts.
+    # No mask shows the contractor's hosts, because no blue agent defends them.
     sizes[CONTRACTOR] = int(costs[0, : len(HOSTS)].sum()) - sum(sizes.values())
     of_zones = {zone: _shares(by_name, zone, float(size)) for zone, size in sizes.items()}
     sums = costs[:, : len(COSTS)].sum(axis=0)
@@ -135,7 +135,7 @@ def read_episode(costs: NDArray[np.float64], masks: Sequence[NDArray[np.bool_]])
 
 
 def _shares(costs: Costs, zone: str, size: float) -> Readings:
-    """Return the first three measures of a zone with so many hosts that count."""
+    """Return the readings of the first three measures in a zone. size: the hosts that count."""
     levels = np.array([costs[name] for name in costs if name.startswith(f"level {zone}")])
     user, root = (float((levels == level).sum()) for level in (1, 2))
     of = size * levels.shape[1]
@@ -144,5 +144,5 @@ def _shares(costs: Costs, zone: str, size: float) -> Readings:
 
 
 def team_measures_in_words() -> list[tuple[str, str, str]]:
-    """Return the measures as a table for pages, the heading first."""
+    """Return the measures as a table for pages. The first row is the heading."""
     return table_of(BLUE_MEASURES)

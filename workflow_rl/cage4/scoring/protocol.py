@@ -1,8 +1,8 @@
 """The challenge's evaluation: 100 episodes of one stream, and the mean of their total rewards.
 
-The original is `CybORG/Evaluation/evaluation.py`. It constructs CybORG once with the seed, and
-begins each episode with a reset without a seed. It does not count the step that ends an episode, so
-that 498 rewards of 500 steps count. The files are those that the original writes.
+The original is `CybORG/Evaluation/evaluation.py`. It makes CybORG once with the seed, and begins
+each episode with a reset without a seed. It does not count the step that ends an episode, so 498
+rewards of an episode of 500 steps count. This module writes the files that the original writes.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Author(NamedTuple):
 class EvaluatedEpisode(NamedTuple):
     """One episode without its last step: `T` = 498 for 500 steps.
 
-    rewards: `[T]`. actions: `[T]`, the actions that took effect by agent, in CybORG's words. A busy
-    agent's action is Sleep. observations: `[T]`, the five vectors after each step.
-    costs: `[T]`, the `costs.EVALUATED` of each step; empty arrays if the simulator measures none.
+    rewards: `[T]`. actions: `[T]`, by agent, the actions that took effect, in CybORG's words. A
+    busy agent's action is Sleep. observations: `[T]`, the five vectors after each step.
+    costs: `[T]`, the `costs.EVALUATED` of each step; empty arrays if costs are not counted.
     """
 
     rewards: list[int]
@@ -64,8 +64,8 @@ class EvaluatedEpisode(NamedTuple):
 
 @dataclass(frozen=True)
 class TeamScores(ReturnStatistics):
-    """The result of an evaluation. totals: for each episode, the sum of its counted rewards.
-    measured: what was read of these steps; None for scores from a file."""
+    """The result of an evaluation. totals: for each episode, the sum of the counted rewards.
+    measured: the readings of the episodes; None for scores from a file."""
 
     simulator: str
     red_agent: str
@@ -86,7 +86,7 @@ class TeamScores(ReturnStatistics):
         return played == (scenario4.RED_AGENTS[0], scenario4.MAX_STEPS, scenario4.CHALLENGE)
 
     def plain(self) -> dict[str, Any]:
-        """Return the fields as plain values, without what was measured."""
+        """Return the fields as plain values, without `measured`."""
         values = asdict(replace(self, measured=None))
         del values["measured"]
         return values
@@ -119,7 +119,7 @@ def evaluated_episodes(
 
 
 class _Effects:
-    """Tells which actions take effect in a step."""
+    """Finds which actions take effect in a step."""
 
     def __init__(self, simulator: Simulator) -> None:
         self._simulator = simulator
@@ -132,7 +132,7 @@ class _Effects:
             if not busy_steps:
                 action = scenario4.ACTIONS[agent][actions[agent]]
                 possible = simulator.masks[agent][actions[agent]]
-                # CybORG's words name no zones.
+                # CybORG's words for an action do not contain the zones.
                 words = f"{action.kind} {action.host}".rstrip()
                 self._taken[agent] = words if possible else "Sleep"
 
@@ -161,14 +161,14 @@ def play_protocol(
     """Evaluate a team as the challenge does.
 
     Args:
-        team: plays all five agents. Its messages are sent, as a submission's wrapper may do.
+        team: plays all five agents. The team's messages are sent, as a submission may do.
         author: named in the files.
         simulator: one of `SIMULATORS`.
         episodes, seed: the number of episodes, and the seed of their stream.
-        folder: where the files are written. It is made if it is missing. None writes no files.
-        red_agent, steps, scenario: what is played. The defaults are the challenge's.
+        folder: where the files are written. A missing folder is made. None writes no files.
+        red_agent, steps, scenario: what is played. The defaults are the challenge's values.
         quiet: show no progress bar.
-        reds: the red team that `red_agent` names, if it is no class of CybORG.
+        reds: the red team that `red_agent` names, if this is not a class of CybORG.
     """
     start = datetime.now()
     totals: list[int] = []
@@ -196,7 +196,7 @@ _FILES = ("full.txt", "actions.txt", "summary.txt", "summary.json", "scores.txt"
 
 
 class _Logs:
-    """The evaluation's files. The bodies of the two long files grow during the evaluation."""
+    """The evaluation's files. Episodes are appended to the bodies of the two long files."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -248,7 +248,7 @@ class _Logs:
             "time": {"start": str(start), "end": str(end), "elapsed": str(end - start)},
             "reward": {"mean": scores.mean, "stdev": scores.std},
             "agents": agents,
-            # The original lacks the entries that follow.
+            # The original does not write the next entries.
             "simulator": {"name": scores.simulator, "commit": COMMIT},
             "red_agent": scores.red_agent,
             "scenario": asdict(scores.scenario),

@@ -1,7 +1,7 @@
 """A recorded episode of CAGE-4: what agents did and knew, the true state, and the costs.
 
-The compiled simulator plays the episode as the evaluation does. Hosts, zones and actions are
-numbers here, as in `compiled.constants` and `compiled.actions`.
+The compiled simulator plays the episode as the evaluation does. Hosts, zones and actions are the
+numbers of `compiled.constants` and `compiled.actions`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from workflow_rl.cage4.scoring.protocol import evaluated_episodes
 
 RESTORE_COST = 3
 CAUSES = ("Greens' failed work", "Greens' blocked access", "Impact", "Restore")
-"""The causes of costs: the three of `scenario4.REWARDS` in their order, then blue's Restore."""
+"""The causes of costs: the three causes of `scenario4.REWARDS` in order, then blue's Restore."""
 ZONE_TITLES = (
     "Restricted A",
     "Operational A",
@@ -44,7 +44,7 @@ ZONE_TITLES = (
     "Office",
     "Internet",
 )
-"""In the order of `scenario4.ZONES`."""
+"""The zones' names on pages, in the order of `scenario4.ZONES`."""
 RED_KNOWS = (
     "nothing",
     "its address",
@@ -53,26 +53,26 @@ RED_KNOWS = (
     "a user's session",
     "root's session",
 )
-"""What red agents know of a host, from least to most, by `FiniteStateRedAgent`'s memory. Red is
-not told if Blue removes a session."""
+"""What red agents know of a host, from least to most, by `FiniteStateRedAgent`'s memory. Red does
+not see that Blue removes a session."""
 _KNOWN = np.zeros(UNSEEN + 1, np.int64)
-# By a host's state: the index in RED_KNOWS. The first letter of a state's name decides.
+# By a host's state: the index in RED_KNOWS. Only the first letter of a state's name matters.
 _KNOWN[: len(STATES)] = ["_KSFUR".index(state[0]) for state in STATES]
 LONGEST_PAUSE = 10
-"""The most steps without a cost within one moment. Greens work in one step of three."""
+"""The longest time in steps without a cost within one moment. Greens work in a third of steps."""
 DROPPED = 5
-"""The outcome of a red action whose session was gone. It extends `TRUE` to `IN_PROGRESS`."""
+"""The outcome of a red action whose session was gone. The other outcomes are numbered 1 to 4."""
 
 
 class HostState(NamedTuple):
     """A host after a step.
 
-    user, root: how many red sessions have these rights. failing: percentage of green's work here
-        that fails.
-    decoys, stopped: bits of the services that are decoys, or do not run. A bit's number is the
-        process's kind in `constants`.
-    seen: what blue saw in the step: 1 an event of a connection, 2 one of a process, 3 both.
-    known: the most that a red agent knows of the host, an index into RED_KNOWS.
+    user, root: how many red sessions have these rights. failing: percentage of greens' work on the
+        host that fails.
+    decoys, stopped: bits of the services that are decoys, and of the services that do not run. A
+        bit's number is the process's kind in `constants`.
+    seen: what blue saw in the step: 1 an event of a connection, 2 an event of a process, 3 both.
+    known: the most that any red agent knows of the host, an index into RED_KNOWS.
     """
 
     user: int
@@ -86,8 +86,8 @@ class HostState(NamedTuple):
 
 class Deed(NamedTuple):
     """An agent's action. target: a host or a zone. source: the zone that a blue agent blocks or
-    allows. ticks: for how many more steps the action goes on; it took effect if this is 0. outcome:
-    TRUE, UNKNOWN, FALSE or DROPPED if the action is red's and took effect."""
+    allows. ticks: how many more steps the action takes; 0 if the action took effect. outcome: TRUE,
+    UNKNOWN, FALSE or DROPPED for a red action that took effect."""
 
     kind: int
     target: int
@@ -109,10 +109,10 @@ class Cost(NamedTuple):
 class Step:
     """One step of a recorded episode.
 
-    total: the rewards so far. blue, red: each agent's action, or None if it has no session.
-    changes: each host whose state changed, with the index of its state in `Recording.states`.
+    total: the sum of rewards so far. blue, red: each agent's action. None: red has no session.
+    changes: each host whose state changed, with the new state's index in `Recording.states`.
     knows: each host of which blue's knowledge changed, with an index into `Recording.known`.
-    blocked: pairs of a zone that blocks and the zone that it blocks.
+    blocked: pairs of a zone that blocks and the zone that is blocked.
     """
 
     phase: int
@@ -130,8 +130,8 @@ class Step:
 class Recording:
     """An episode of an evaluation, without its last step, which does not count.
 
-    beginning: each host of the network, with the index of its state before the first step. Blue
-    knows nothing of the hosts then.
+    beginning: each host of the network, with the index of its state before the first step. Before
+    this step, blue knows nothing of the hosts.
     """
 
     states: tuple[HostState, ...]
@@ -144,7 +144,7 @@ class Recording:
         return self.steps[-1].total
 
     def moments(self) -> tuple[Moment, ...]:
-        """Return the moments that cost something, by cause and zone, the most costly first."""
+        """Return the moments with costs, by cause and zone. The most costly moment is first."""
         costs = (_costs_by_name(step) for step in self.steps)
         return moments_of(costs, LONGEST_PAUSE)
 
@@ -163,8 +163,8 @@ def record_episodes(
 ) -> list[Recording]:
     """Play episode number `episode` of the first team's evaluation with each team.
 
-    One stream of random numbers runs through an evaluation. So the first team plays the earlier
-    episodes, too. Raises SimulationError.
+    All episodes of an evaluation share a stream of random numbers. So the first team plays the
+    earlier episodes, too. Raises SimulationError.
     """
     simulator: Any = make_simulator("compiled", red_agent, max_steps, scenario)
     before = evaluated_episodes(teams[0], simulator, episode, seed)
@@ -224,7 +224,7 @@ def _red(state: Any) -> Iterator[Deed | None]:
             yield None
             continue
         outcome = int(state["seen_success"][agent])
-        # If an action was dropped, `seen_success` is that of RedSessionCheck.
+        # If an action was dropped, `seen_success` is the outcome of RedSessionCheck.
         has_session = state["route_start"][agent] != constants.NOBODY
         if ticks == 0 and kind < RED_SLEEP and not has_session:
             outcome = DROPPED
@@ -235,7 +235,7 @@ def _red(state: Any) -> Iterator[Deed | None]:
 def costs_of(
     state: Any, actions: Sequence[int], masks: Sequence[NDArray[np.bool_]]
 ) -> tuple[Cost, ...]:
-    """Return what the last step cost. actions: what the five agents handed in."""
+    """Return what the last step cost. actions: the actions that the five agents handed in."""
     hit: dict[tuple[int, int], list[int]] = {}
 
     def charge(cause: int, host: int) -> None:
@@ -249,7 +249,7 @@ def costs_of(
             int(state["green_host"][green]),
         )
     for agent in range(constants.N_RED):
-        # A failed Impact costs too: see `episode.step_env`.
+        # A failed Impact costs, too: see `episode.step_env`.
         if state["red_done"][agent] == IMPACT and state["n_sessions"][agent] > 0:
             charge(scenario4.IMPACT_COST, int(state["red_target"][agent]))
     for agent in range(constants.N_BLUE):
@@ -268,7 +268,7 @@ def costs_of(
 
 
 class _Hosts:
-    """The states of all hosts so far. states: each different state has a number."""
+    """The states of all hosts so far. states: the number of each different state."""
 
     def __init__(self) -> None:
         self.states: dict[HostState, int] = {}
@@ -294,7 +294,7 @@ _IS_SEEN = (constants.BLUE_OF_ZONE[constants.ZONE] != constants.NOBODY) & (
 def host_states(state: Any) -> NDArray[np.int64]:
     """Return the `HostState` of each host, int64 `[137, 7]`."""
     states = np.zeros((constants.N_HOSTS, len(HostState._fields)), np.int64)
-    # Each of these is a column of `states`, which the assignments below fill.
+    # Each name is a column of `states`, which the assignments below fill.
     user, root, decoys, stopped, failing, seen, known = states.T
     for agent, n_sessions in enumerate(state["n_sessions"].tolist()):
         sessions = state["sessions"][agent, :n_sessions]

@@ -39,8 +39,8 @@ class ReplaySettings(ScenarioSettings):
 
 
 class ShownTeam(NamedTuple):
-    """A team to watch. told: its name, and how it chooses actions. make: makes the team. learned:
-    the scenarios of its training, or None if it did not learn."""
+    """A team to watch. told: its name and how it chooses actions. make: makes the team. learned:
+    the scenarios of the team's training, or None for a team that did not learn."""
 
     name: str
     told: str

@@ -22,7 +22,7 @@ from workflow_rl.reporting.report import Run, Section
 EPISODES = 20
 """How many episodes of the evaluation are played against each red agent."""
 MOST_IN_DETAIL = 4
-"""How many runs are played at most. An episode takes a third of a second."""
+"""The largest number of runs that are played. An episode takes a third of a second."""
 STEPS, SEED = MAX_STEPS, 0
 ATTACKERS = RED_AGENTS[:3]
 PLACES = (*(f"{zone}, {kind}s" for zone in ZONE_TITLES for kind in ("server", "user")), *AGENTS)
@@ -33,10 +33,10 @@ def sections(runs: Sequence[Run]) -> list[Section]:
     """Return the sections about runs on CAGE-4: see `Guest.report_sections`."""
     able = [run for run in runs if _has_checkpoint(run)][:MOST_IN_DETAIL]
     body = (
-        f'<p class="muted">Of at most {MOST_IN_DETAIL} runs: {EPISODES} episodes of the '
-        f"challenge's evaluation (seed {SEED}) against each red agent that attacks. A field is the "
-        "share of these steps in which such an action takes effect on a host of this kind. Steps "
-        "go from left to right. Sleep is not shown, nor is the time that an action takes.</p>"
+        f'<p class="muted">At most {MOST_IN_DETAIL} runs play {EPISODES} episodes of the '
+        f"challenge's evaluation (seed {SEED}) against each red agent that attacks. A field's "
+        "darkness is the share of steps in which the action takes effect on a host of the row. "
+        "Steps go from left to right. Sleep and the duration of actions are not shown.</p>"
     )
     with Progress(False, len(able) * len(ATTACKERS), "part", desc="playing", leave=False) as bar:
         for run in able:
@@ -56,11 +56,11 @@ def sections(runs: Sequence[Run]) -> list[Section]:
                 worst = totals.index(min(totals))
                 commands.append(replay_command(run.path_from_here, red_agent, worst))
                 bar.update()
-            body += f"<h3>{escaped(run.name)}</h3>{maps}<p>The worst of these episodes, from where "
-            body += "this page was made or the folder lies:</p>"
+            body += f"<h3>{escaped(run.name)}</h3>{maps}<p>Commands that replay the worst of these "
+            body += "episodes, from the folder where this page was made:</p>"
             body += listing(commands, f"Replays of {escaped(run.name)}")
     if not able:
-        body = "<p>No checkpoint that could be played.</p>"
+        body = "<p>No run has a checkpoint that can be played.</p>"
     return [report_sections.scores(runs), Section("What Blue does", body)]
 
 

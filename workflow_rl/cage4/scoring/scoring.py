@@ -47,16 +47,16 @@ class ProtocolSettings(EpisodeSettings, ResultSettings):
     red_agent: Annotated[tuple[OneRed, ...], BeforeValidator(as_tuple)] = Field(
         default=(scenario4.RED_AGENTS[0],),
         description="The red agents: one of the challenge's classes, or the folder or policy file "
-        "of a trained red team. By default the challenge's.",
+        "of a trained red team. The default is the challenge's red agent.",
     )
     max_steps: Annotated[tuple[Steps, ...], BeforeValidator(as_tuple)] = Field(
         default=(scenario4.MAX_STEPS,),
-        description="Length of the episodes; by default the challenge's, 500.",
+        description="Length of the episodes in steps. The challenge has 500 steps.",
     )
     check: Check = Field(
         default=3,
         description="How many of the first episodes CybORG 4 plays again, if its checkout is "
-        "there. The totals must be equal. 0 for none.",
+        "there. The totals must be equal. With 0, no episode is played again.",
     )
 
     @model_validator(mode="after")
@@ -68,15 +68,15 @@ class ProtocolSettings(EpisodeSettings, ResultSettings):
 
 
 class Cage4Scores(NamedTuple):
-    """A team's scores, with the same number of episodes in each scenario.
+    """A team's scores, with equally many episodes in each scenario.
 
     Args:
         team: the team's name in tables.
-        by_scenario: the scores by the scenario's name. The name is "" if the scenario is given by
-            its values.
+        by_scenario: the scores by the scenario's name. The name is "" if the user gave the
+            scenario's values.
         learned: the scenarios of the team's training, by name. None if the team did not learn.
-        checked: a line about the episodes that CybORG 4 played again, or the reason why it played
-            none. None if the user is told nothing.
+        checked: a line about the episodes that CybORG 4 played again, or the reason why there are
+            none. None if the user did not ask for such episodes.
     """
 
     team: str
@@ -90,7 +90,7 @@ class Cage4Scores(NamedTuple):
         return len(scores) == 1 and scores[0].is_official
 
     def lines(self, agent: str) -> list[str]:
-        """Return a table of these scores and of the known ones, and what was played."""
+        """Return a table of these scores and the known scores, and lines about what was played."""
         table = PrettyTable(["", "mean", "95%", "std", "episodes", "simulator"], align="r")
         table.set_style(SINGLE_BORDER)
         table.align[""] = table.align["simulator"] = "l"
@@ -136,7 +136,7 @@ class Cage4Scores(NamedTuple):
 
     @property
     def _measured(self) -> list[Measured]:
-        """What was read in each scenario; empty for scores from a file."""
+        """The readings in each scenario; empty for scores from a file."""
         return [scores.measured for scores in self.by_scenario.values() if scores.measured]
 
     @property
@@ -156,7 +156,7 @@ class Cage4Scores(NamedTuple):
 
     def _changes(self) -> list[str]:
         name, scores = next(iter(self.by_scenario.items()))
-        # A name of the scenario tells its changes.
+        # A scenario with a name needs no list of its changes.
         changes = "" if name else scores.scenario.changes
         lines = [] if self.checked is None else [self.checked]
         lines += [f"Changed from the challenge: {changes}."] if changes else []
@@ -164,14 +164,14 @@ class Cage4Scores(NamedTuple):
         return [*lines, *learned_elsewhere(self.learned, played)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for evaluation.json: the mean of all scenarios, then the values of
+        """Return plain values for evaluation.json: the mean over all scenarios, then the values of
         each scenario."""
         parts = {
             name: {**scores.plain(), "returns": scores.returns, **scores.statistics()}
             for name, scores in self.by_scenario.items()
         }
         values: dict[str, Any] = {"agent": self.team, "checked": self.checked}
-        # Several scenarios share the first one's values, except those that are replaced below.
+        # All scenarios share the first scenario's values, except values that are replaced below.
         values |= next(iter(parts.values()))
         if len(parts) > 1:
             samples = [scores.totals for scores in self.by_scenario.values()]
@@ -180,7 +180,7 @@ class Cage4Scores(NamedTuple):
             values |= {"totals": totals, "returns": totals, "std": None, "scenario": None}
             values["scenarios"] = parts
         if self._measured:
-            # All scenarios are one task, whose episodes have the order of the total rewards.
+            # All scenarios are one task. The readings have the order of the total rewards.
             (task,) = Cage4Scoring().returns(values)
             values |= joined_measures(self._measured).plain(task)
         return values
@@ -189,7 +189,7 @@ class Cage4Scores(NamedTuple):
 def learned_elsewhere(
     learned: Mapping[str, scenario4.Scenario] | None, played: Sequence[scenario4.Scenario]
 ) -> list[str]:
-    """Return a line if the scenarios of a team's training are not those that it plays.
+    """Return a line if the team plays other scenarios than in its training.
 
     learned: None if the team did not learn.
     """
@@ -201,8 +201,8 @@ def learned_elsewhere(
 
 
 def _checkable(settings: ProtocolSettings) -> tuple[int, str | None]:
-    """Return how many episodes CybORG 4 plays again. If it is 0, also return the reason, or None if
-    the user did not ask for such episodes."""
+    """Return how many episodes CybORG 4 plays again, and why this number is 0, or None. The reason
+    is None, too, if the user did not ask for such episodes."""
     is_asked_for = "check" in settings.model_fields_set or os.environ.get(VARIABLE)
     if settings.simulator != "compiled" or not settings.check or not is_asked_for:
         return 0, None
@@ -216,18 +216,18 @@ def _checkable(settings: ProtocolSettings) -> tuple[int, str | None]:
 class Cage4Scoring:
     """Scoring by the challenge's evaluation: see `environments.challenge.Scoring`.
 
-    One process plays all episodes, because one stream of random numbers runs through them.
+    One process plays all episodes, because the episodes share a stream of random numbers.
     """
 
     unit = "episodes"
     settings = ProtocolSettings
 
     def settings_for(self, args: Mapping[str, Any]) -> ProtocolSettings:
-        """Return the settings that score a team against the red agent of its training."""
+        """Return the settings that score a team against the red agent of the team's training."""
         single = REDS.single(args["red_agent"])
         return ProtocolSettings(
-            # A stream of episodes has red agents of one class. Any other red agent of the training,
-            # such as a trained team, is replaced by the challenge's.
+            # A stream of episodes has red agents of one class of CybORG. Any other opponent of the
+            # training, such as a trained team, is replaced by the challenge's red agent.
             red_agent=(single if single in scenario4.RED_AGENTS else scenario4.RED_AGENTS[0],),
             max_steps=(args["max_steps"],),
             **asdict(scenario4.Scenario.among(args)),
@@ -244,7 +244,7 @@ class Cage4Scoring:
         )
 
     def returns(self, scores: Mapping[str, Any]) -> dict[str, list[float]]:
-        """Return the episodes' total rewards, by a text that says what was played."""
+        """Return the episodes' total rewards, by words for what was played."""
         parts = scores["scenarios"].values() if "scenarios" in scores else [scores]
         changes = [scenario4.Scenario(**part["scenario"]).changes for part in parts]
         played = [scores["red_agent"], f"{scores['steps']} steps", *filter(None, changes)]
@@ -308,6 +308,6 @@ class Cage4Scoring:
                 ]
         line = checked(twice, f"CybORG 4 (commit {COMMIT[:7]})") if twice else why_none
         learned = None if environment is None else scenario4.scenarios_of(environment.args)
-        # A checkpoint has the name of its run's folder.
+        # The table shows a checkpoint by the name of the run's folder.
         team_name = settings.agent or Path(name).parent.name or name
         return Cage4Scores(team_name, scores, learned, line)

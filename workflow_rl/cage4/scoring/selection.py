@@ -1,4 +1,4 @@
-"""The choice of a run's best team, by scores on episodes that have no other use."""
+"""The choice of a run's best team, by scores on episodes that are used only for this choice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOT_COUNTED = MAX_STEPS - 1 - COUNTED_STEPS
 def totals_of(
     team: TeamPolicy, environment: Cage4, episodes: int, seed: int = 0
 ) -> NDArray[np.float64]:
-    """Return the total reward of each episode `[episodes]`, without its last step's reward.
+    """Return the total reward of each episode `[episodes]`, without the last step's reward.
 
     environment: the environment of the team's training.
     """
@@ -53,8 +53,8 @@ def team_score(path: Path, episodes: int, seed: int = 0) -> Mean:
 def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
     """Save the best candidate of a finished run as best.safetensors: see `save_best_candidate`.
 
-    Returns a message for the user, or None if the run's episodes are not the challenge's or there
-    is one candidate alone. Raises UserError.
+    Returns a message for the user. Returns None if the run's episodes are not the challenge's, or
+    if there is only one candidate. Raises UserError.
     """
     _, environment = _team_of(run_path / "checkpoint.safetensors")
     if environment.max_steps != MAX_STEPS or not environment.steps_together:

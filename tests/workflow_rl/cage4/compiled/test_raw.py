@@ -85,5 +85,5 @@ def test_more_shells_than_fit_are_told() -> None:
         cells[cell]["pid"] = cell
         cells[cell]["next"] = cell + 1 if cell < first + MAX_SOURCES else 0
     simulator.states["events"][1, 3, OLD_PROCESSES] = first
-    with pytest.raises(SimulationError, match="env 1: more than 6 sources or shells seen"):
+    with pytest.raises(SimulationError, match="env 1: a host shows more than 6 sources or shells"):
         simulator._write_raw(np.ones(2, np.bool_))

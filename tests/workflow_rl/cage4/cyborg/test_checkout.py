@@ -38,7 +38,7 @@ def test_another_commit_is_refused(checkout, monkeypatch, tmp_path):
     assert cyborg_checkout() == copy
     with (copy / "CybORG" / "Simulator" / "State.py").open("a") as file:
         file.write("changed = True\n")
-    require_one_clear_line("not that of commit")
+    require_one_clear_line("differs from commit")
 
 
 def test_an_import_leaves_nothing_behind(checkout):

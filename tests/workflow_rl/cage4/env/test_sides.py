@@ -38,7 +38,7 @@ def test_both_sides_play_in_the_scenario_that_is_asked_for():
     envs = make_environment(sides["Red"].env, sides["Red"].args).make_envs(1)
     envs.reset([0], [EpisodeSpec(0, "", 0, 0)])
     assert envs._simulator.states["scenario"]["users"] == 3  # type: ignore[attr-defined]
-    with pytest.raises(ConfigError, match="both sides of a duel play in one"):
+    with pytest.raises(ConfigError, match="give the values of one scenario"):
         GUEST.sides(args(scenarios=("challenge", "more-phishing")))
 
 

@@ -18,7 +18,7 @@ def test_what_is_no_team_for_the_environment_is_refused():
     team, about = load_policy_or_team(RELEASED["champion"])
     actor, args = team.actor(greedy=True), about["env_args"]
     assert trained_team(actor, Cage4(**args))
-    with pytest.raises(ConfigError, match="see and do in CAGE-4 now"):
+    with pytest.raises(ConfigError, match="other observations or actions than CAGE-4 has now"):
         trained_team(actor, Cage4(**{**args, "observation": "flat", "actions": "all"}))
     with pytest.raises(ConfigError, match="the agent is no team for CAGE-4"):
         trained_team(None, Cage4(**args))

@@ -1,4 +1,4 @@
-"""Write a folder to hand in to CAGE Challenge 4: policies, and copies of the modules that act."""
+"""Write the folder of a submission to CAGE Challenge 4: policies, and copies of acting modules."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ACTING = (
     "workflow_rl.cage4.scenario.actions",
     "workflow_rl.cage4.scenario.scenario4",
 )
-"""Modules that are copied into the folder."""
+"""The modules that are copied into the folder."""
 RULES = "rules"
 TEAM_FILE = "team.npz"
 _FILES = Path(__file__).parent / "files"
@@ -41,7 +41,7 @@ def write_submission(exported: Exported, environment: Environment, folder: Path)
     """
     if isinstance(exported, TeamParameters):
         if exported.layout != environment.spaces().team:
-            raise ConfigError("observation", "the team sees something else today")
+            raise ConfigError("observation", "the team was trained on other observations than now")
         if environment.args["max_steps"] != MAX_STEPS:
             raise ConfigError("max_steps", f"the challenge's episodes have {MAX_STEPS} steps")
     elif exported not in (RULES, *RELEASED):

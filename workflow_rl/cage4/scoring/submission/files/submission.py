@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
-# Another submission in this process may have left modules of the same names.
+# Another submission in this process may have left modules with these names.
 for name in [name for name in sys.modules if name.startswith("acting_")]:
     del sys.modules[name]
-if __name__ == "submission":  # For a zip, CybORG's evaluation imports another name.
+if __name__ == "submission":  # CybORG's evaluation imports this name for a folder, not for a zip.
     sys.modules["submission.submission"] = sys.modules[__name__]
 
 from acting_handed_in import require_whole  # noqa: E402
@@ -33,7 +33,7 @@ from CybORG.Agents.Wrappers import BlueEnterpriseWrapper  # noqa: E402
 
 
 class Wrapper(BlueEnterpriseWrapper):  # type: ignore[misc]
-    """CybORG's own wrapper of blue agents. It shows the team each step, and sends its messages."""
+    """CybORG's wrapper of blue agents, which also shows the team each step, and sends messages."""
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)
@@ -44,8 +44,8 @@ class Wrapper(BlueEnterpriseWrapper):  # type: ignore[misc]
         self._decided: dict[str, int] = {}
 
     def action_space(self, agent: str) -> Any:
-        """Return CybORG's own space with the team's decisions. An agent has no other way to learn
-        which environment's team decides for it."""
+        """Return CybORG's own space with the team's decisions. An agent learns only from the space
+        which environment's team decides for the agent."""
         space = super().action_space(agent)
         space.decided = self._decided
         return space
@@ -81,7 +81,7 @@ class Wrapper(BlueEnterpriseWrapper):  # type: ignore[misc]
 
 
 class Agent(BaseAgent):  # type: ignore[misc]
-    """One of the five agents. The wrapper has decided for all of them."""
+    """One of the five agents. The wrapper has decided for all five agents."""
 
     def get_action(self, observation: Any, action_space: Any) -> int:
         return action_space.decided[self.name]

@@ -1,9 +1,9 @@
-"""How trajectories come to be: weights go in, complete episodes or unrolls come out.
+"""How trajectories are made: weights go in, complete episodes or unrolls come out.
 
 Nothing here learns, and nothing that workers import loads torch.
 
-Begin with `player.py`: the loop that plays episodes. `worker.py` runs it in a process; `pool.py`
-holds deadlines, failures and restarts, and `local_pool.py` the processes. `sync_collector.py` and
-`async_collector.py` are the two ways of collecting; `assignments.py` says who plays what.
-`schedule.py` says when to collect. `rollout.py` is what they return.
+Begin with `player.py`: the loop that plays episodes. `worker.py` runs this loop in a process.
+`pool.py` has deadlines, failures and restarts, and `local_pool.py` has the processes. The two ways
+of collecting are `sync_collector.py` and `async_collector.py`, which return a `rollout.py`.
+`assignments.py` gives episodes to workers. `schedule.py` says when to collect.
 """

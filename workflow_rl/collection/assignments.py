@@ -1,4 +1,4 @@
-"""Where each env of a run stands in its episodes, and which episodes or unrolls workers play."""
+"""The positions of envs in their episodes, and the episodes or unrolls that workers play."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 class EnvPosition(NamedTuple):
     """The position of one env: its episode, and the actions taken in it.
 
-    actions: [T] or [T, K]; None if the episode has not begun. stride: from each episode's number to
-    the next, so that the env's episodes follow from its own number alone. skipped: numbers of
-    episodes that are left out. total: of `episode_spec`. begun_with: the total with which the
-    episode began, if a resumed run has another one.
+    actions: [T] or [T, K]; None if the episode has not begun. stride: the difference between the
+    numbers of the env's successive episodes, so that only the env's number decides its episodes.
+    skipped: numbers of episodes that are left out. total: see `episode_spec`. begun_with: the total
+    with which the episode began, if a resumed run has another total.
     """
 
     run_seed: int
@@ -50,7 +50,7 @@ class EnvPosition(NamedTuple):
         assert trajectory.episode == self.episode
         if trajectory.ended:
             return self.next
-        if trajectory.steps_before == 0:  # Also if a restored env has begun its episode again.
+        if trajectory.steps_before == 0:  # A restored env, too, may begin its episode again.
             return self._replace(actions=trajectory.action)
         assert self.actions is not None
         return self._replace(actions=np.concatenate([self.actions, trajectory.action]))
@@ -69,7 +69,7 @@ def first_positions(
 
 
 def advance_positions(positions: list[EnvPosition], trajectories: Iterable[Trajectory]) -> None:
-    """Move the positions past these trajectories. Those of one env must come in order."""
+    """Move the positions past these trajectories. An env's trajectories must come in order."""
     env_of = {position.episode: env for env, position in enumerate(positions)}
     for trajectory in trajectories:
         env = env_of.pop(trajectory.episode)
@@ -78,7 +78,7 @@ def advance_positions(positions: list[EnvPosition], trajectories: Iterable[Traje
 
 
 def skip(positions: list[EnvPosition], episode: int) -> None:
-    """Make the env that plays an episode leave it out, even in the middle of it."""
+    """Make an env leave out this episode, even if the env is in the middle of the episode."""
     for env, position in enumerate(positions):
         if (episode - position.episode) % position.stride == 0:
             position = position._replace(skipped=(*position.skipped, episode))
@@ -86,28 +86,28 @@ def skip(positions: list[EnvPosition], episode: int) -> None:
 
 
 class Assignments(Protocol):
-    """Requests for idle workers. What a failed worker has not sent is assigned again.
+    """Requests for idle workers. The unsent work of a failed worker is assigned again.
 
-    skipped: the numbers of the episodes that were left out because they are unplayable.
+    skipped: the numbers of the unplayable episodes that were left out.
     """
 
     skipped: list[int]
 
     def request(self, worker: int) -> Request | None:
-        """Return what an idle worker shall do; None if there is nothing for it now."""
+        """Return the next request for an idle worker; None if there is nothing to do now."""
 
     def answered(self, worker: int, trajectories: Sequence[Trajectory]) -> bool:
-        """Take note of what a worker has sent. Return whether the worker is idle again."""
+        """Note the trajectories that a worker has sent. Return whether the worker is idle again."""
 
     def lost(self, worker: int, unplayable: int | None = None) -> None:
-        """Take back what a failed worker has not sent, except an unplayable episode."""
+        """Take back the unsent work of a failed worker, except an unplayable episode."""
 
 
 class EpisodeAssignments:
-    """Episodes, each assigned to whichever worker is idle. A slow worker gets none of the last.
+    """Episodes, each assigned to any idle worker. A slow worker gets none of the last episodes.
 
-    specs: at least `n_specs`, which may be infinity. largest_block: episodes that a worker gets at
-    a time. smallest_block: episodes that a worker plays at once.
+    specs: at least `n_specs`, which may be infinity. largest_block: the most episodes that a worker
+    gets at a time. smallest_block: the number of episodes that a worker plays at once.
     """
 
     def __init__(
@@ -121,14 +121,14 @@ class EpisodeAssignments:
         self._specs = iter(specs)
         self._n_waiting = n_specs
         self._n_workers = n_workers
-        # Each worker gets some of few episodes.
+        # If there are few episodes, each worker gets an equal share.
         fair_share = max(1, math.ceil(min(n_specs, smallest_block * n_workers) / n_workers))
         self._smallest, self._largest = min(smallest_block, fair_share), largest_block
         self.skipped: list[int] = []
         self._again: deque[EpisodeSpec] = deque()
         self._playing: list[dict[int, EpisodeSpec]] = [{} for _ in range(n_workers)]
         self._asked: list[tuple[float, int]] = [(0.0, 0)] * n_workers
-        # By worker: the seconds that an episode of its last block took.
+        # By worker: the seconds per episode in the worker's last block.
         self._pace: list[float | None] = [None] * n_workers
 
     def request(self, worker: int) -> Request | None:
@@ -150,9 +150,8 @@ class EpisodeAssignments:
         return math.ceil(min(self._n_waiting, max(self._smallest, min(share, self._largest))))
 
     def _is_done_sooner_without(self, worker: int) -> bool:
-        """Return whether the other workers finish what waits before this one plays a block of it.
-
-        The fastest worker never gets True, so that some worker always takes what waits.
+        """Return whether the other workers finish all waiting episodes before this worker finishes
+        a block. For the fastest worker, the answer is False, so that a worker always goes on.
         """
         others = [other for index, other in enumerate(self._pace) if index != worker]
         pace = self._pace[worker]
@@ -164,7 +163,7 @@ class EpisodeAssignments:
         return block * pace > seconds_without
 
     def answered(self, worker: int, trajectories: Sequence[Trajectory]) -> bool:
-        """Take note of episodes. Return whether they were the last of the worker's block."""
+        """Note played episodes. Return whether they were the last of the worker's block."""
         for trajectory in trajectories:
             del self._playing[worker][trajectory.episode]
         if self._playing[worker]:
@@ -193,7 +192,7 @@ class EpisodeAssignments:
 class UnrollAssignments:
     """Unrolls of `n_steps`. Env `i` belongs to worker `i % n_workers`.
 
-    positions: where every env is; they advance as unrolls come back.
+    positions: the position of every env, which advances when the env's unroll arrives.
     """
 
     def __init__(self, positions: list[EnvPosition], n_workers: int, n_steps: int) -> None:
@@ -205,11 +204,11 @@ class UnrollAssignments:
         self._is_placed = [False] * n_workers
 
     def add_rounds(self, rounds: float) -> None:
-        """Let every worker unroll so many times more, which may be infinity."""
+        """Let every worker play this many more unrolls. rounds: may be infinity."""
         self._rounds_left = [before + rounds for before in self._rounds_left]
 
     def forget(self) -> None:
-        """Take note that the workers' envs have played something else."""
+        """Note that the workers' envs have played something else, and lost their positions."""
         self._is_placed = [False] * self._n_workers
 
     def request(self, worker: int) -> Request | None:
@@ -221,12 +220,12 @@ class UnrollAssignments:
         return Request(Command.UNROLL, Unroll(self._n_steps, positions))
 
     def answered(self, worker: int, trajectories: Sequence[Trajectory]) -> bool:
-        """Advance the positions. Return whether the unroll came: it comes as a whole."""
+        """Advance the positions. Return whether the unroll arrived. It arrives as a whole."""
         advance_positions(self.positions, trajectories)
         return bool(trajectories)
 
     def lost(self, worker: int, unplayable: int | None = None) -> None:
-        """Assign the unroll again, from where the envs were before it."""
+        """Assign the unroll again, from the positions before the unroll."""
         self._rounds_left[worker] += 1
         self._is_placed[worker] = False
         if unplayable is not None:

@@ -1,4 +1,4 @@
-"""Asynchronous collection: workers act by themselves, and nobody waits for a step."""
+"""Asynchronous collection: workers act by themselves, and do not wait for each other's steps."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from workflow_rl.collection.trace import COLLECTOR, Activity
 from workflow_rl.environments.episode import EpisodeSpec
 
 Sources: TypeAlias = Callable[[], Iterable[tuple[Assignments, Actor]]]
-"""Return what idle workers may do, the most urgent first, and the actor of each."""
+"""Return assignments for idle workers, each with its actor. The most urgent come first."""
 
 
 class _Batch(NamedTuple):
-    """Episodes that are collected with one actor, and what has come of them so far."""
+    """Episodes that are collected with one actor, and their trajectories so far."""
 
     actor: Actor
     specs: list[EpisodeSpec]
@@ -42,10 +42,10 @@ class _Batch(NamedTuple):
 class AsyncCollector:
     """Plays episodes on a pool's workers. Each worker acts by itself with a copy of the actor.
 
-    Whichever worker is idle gets the next episode, so a slow episode delays nobody. An episode
-    depends on its spec and the actor alone, and so do the episodes of an env that is unrolled on
-    the env's number. The rollout is therefore the same, bit for bit, for any number of workers, any
-    order of arrival and any failures.
+    An idle worker gets the next episode, so a slow episode does not delay other workers. An episode
+    depends only on its spec and the actor. An unrolled env's episodes depend only on its number and
+    the actor. Therefore the number of workers, the order of arrival and failures do not change a
+    rollout by a bit.
     """
 
     def __init__(self, pool: AnyPool, episodes_per_request: int = 1) -> None:
@@ -60,7 +60,7 @@ class AsyncCollector:
     def collect(
         self, actor: Actor, specs: Sequence[EpisodeSpec], following: Following = lambda: None
     ) -> Rollout:
-        """Play every spec. Workers for which nothing is left begin with what follows."""
+        """Play every spec. Workers without work begin with the next collection, `following`."""
         if self._unrolls is not None:
             self._unrolls.forget()
         batch = self._begun(actor, specs)
@@ -77,7 +77,7 @@ class AsyncCollector:
 
         if batch.n_left:
             for assignments, reply in self._play(sources):
-                # Workers may also send episodes of a batch that was begun and then given up.
+                # Workers may also send episodes of a batch that was begun and then dropped.
                 for owner in (batch, self._ahead):
                     if owner is not None and owner.assignments is assignments:
                         owner.gathering.add(*reply)
@@ -95,7 +95,7 @@ class AsyncCollector:
     def episode_assignments(
         self, specs: Iterable[EpisodeSpec], n_specs: float
     ) -> EpisodeAssignments:
-        """Return episodes for `play`, in blocks that suit the workers. n_specs may be infinity."""
+        """Return assignments for `play`, in blocks for these workers. n_specs: may be infinity."""
         return EpisodeAssignments(
             specs,
             n_specs,
@@ -123,10 +123,10 @@ class AsyncCollector:
     def play(
         self, assignments: Assignments, newest: Callable[[], Actor | None]
     ) -> Generator[Reply, None, None]:
-        """Have the workers do all assignments, each request with the newest actor.
+        """Let the workers do all assignments, each request with the newest actor.
 
-        Yields the replies as they come. While there is no newest actor nobody is asked, and the
-        generator ends once all workers are idle: call again to continue. Raises
+        Yields the replies in the order of arrival. If `newest` returns None, no worker gets a
+        request, and the generator ends when all workers are idle: call again to continue. Raises
         TooManyFailuresError, StopRequested.
         """
 
@@ -139,9 +139,9 @@ class AsyncCollector:
             yield reply
 
     def _play(self, sources: Sources) -> Generator[tuple[Assignments, Reply], None, None]:
-        """Ask idle workers, until no source has anything left and all workers are idle.
+        """Ask idle workers, until the sources have no requests left and all workers are idle.
 
-        Yields the replies, with the assignments that they answer.
+        Yields each reply with its assignments.
         """
         mark = functools.partial(self.pool.trace.mark, COLLECTOR)
         while True:

@@ -1,4 +1,4 @@
-"""How a cluster is named, whether Ray is there or not."""
+"""The values of --cluster. This module does not need Ray."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def is_address(cluster: str) -> bool:
 
 
 def readable(cluster: str) -> str:
-    """Return a value of --cluster. Raises ValueError for an address that cannot be read."""
+    """Return a value of --cluster. Raises ValueError for an invalid address."""
     if is_address(cluster):
         host_and_port(cluster)
     return cluster

@@ -1,4 +1,4 @@
-"""Workers that are processes of this machine, behind pipes."""
+"""Workers that are processes of this machine. Pipes connect them to the pool."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ from workflow_rl.life import Life, cpu_seconds
 GRACE_SECONDS = 0.5
 SPARE_FILES = 8
 MOST_OF_TMPDIR = 70
-"""Linux takes 107 bytes as a socket's path, of which multiprocessing's names need 32."""
+"""The longest TMPDIR. On Linux, a socket's path has at most 107 bytes. multiprocessing needs 32."""
 FORK_SECONDS = 60.0
-"""How long the fork server may use no core before it has forked a worker. It may have to start
-first, and to compile what workers share."""
-FORK_SERVER_LOST = 255  # multiprocessing's exit code where nobody is left to wait for a process.
+"""How long the fork server may use no processor before it has forked a worker. It may have to start
+first, and to compile code that workers share."""
+FORK_SERVER_LOST = 255  # multiprocessing's exit code of a process whose fork server is gone.
 PRELOAD = "workflow_rl.collection.worker_preload"
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
-"""Variables of a process that looks for no module in the current folder, which may be somebody
-else's, or another checkout of this package."""
+"""Variables of a process that imports nothing from the current folder, which may contain a
+stranger's modules, or another checkout of this package."""
 
 _context = multiprocessing.get_context("forkserver")
 _fork_server: Any = vars(multiprocessing.forkserver)["_forkserver"]
 
-# A process that this one forks has a copy of this record of the fork server, which is not its own.
+# A forked process inherits this record of a fork server that is not its own, so it clears it.
 os.register_at_fork(after_in_child=lambda: _fork_server.__init__())
 
-# Held while what belongs to the whole process changes: several threads may start pools.
+# Held while state of the whole process changes, because several threads may start pools.
 _process_state = threading.Lock()
 
 
 class PipeConnection(WorkerConnection):
-    """The pool's side of one worker: its process and its pipe."""
+    """The pool's side of one worker: the worker's process and pipe."""
 
     def __init__(self, index: int, pool: LocalPool) -> None:
         self.pipe, child_pipe = _context.Pipe()
@@ -85,7 +85,7 @@ class PipeConnection(WorkerConnection):
         except (EOFError, OSError) as error:
             self.fork_error = error  # `receive` finds the pipe closed.
         self.heard_at = time.monotonic()
-        # This process's copy would keep the pipe open, and hide the worker's death.
+        # An open copy of the worker's end in this process would hide the worker's death.
         child_pipe.close()
 
     def listen(self) -> None:
@@ -102,12 +102,12 @@ class PipeConnection(WorkerConnection):
         except BlockingIOError:
             raise self._error(f"took no message for {self.timeout:g} s") from None
         except OSError:
-            self.receive()  # Raises the reason, if the worker sent one before it ended.
+            self.receive()  # Raises the worker's failure, if the worker sent one before its end.
             raise self._error("ended") from None
 
     def _receive(self) -> Any:
         try:
-            # If the whole run was stopped for a while, its workers need a moment.
+            # If the whole run was suspended for a while, its workers need a moment.
             if self.overdue and not self.pipe.poll(GRACE_SECONDS):
                 raise self._late()
             numbered = self.pipe.recv()
@@ -117,19 +117,19 @@ class PipeConnection(WorkerConnection):
             raise self._error("ended") from self.fork_error
         except WorkerError:
             raise
-        except Exception as error:  # Whatever an environment has written into the pipe.
+        except Exception as error:  # An environment may have written anything into the pipe.
             raise self._error(f"sent what is no message ({type(error).__name__})") from None
         self._n_received += 1
         if type(numbered) is not Numbered or numbered.nth != self._n_received:
             raise self._error("sent what answers no request")
         answer = self.trace.take_marks(self.name, numbered.message)
-        # The failure of a request without a reply comes after the next request.
+        # A request without a reply fails only after the next request was sent.
         if numbered.request != self._n_sent and not isinstance(answer, Failure):
             raise self._error("answered another request")
         return answer
 
     def _error(self, reason: str) -> WorkerError:
-        # A pipe can close a moment before its process can be waited for.
+        # A pipe can close a moment before its process has an exit code.
         if self.fork_error is None:
             self.process.join(0.5 if reason.startswith(("ended", "raised")) else 0)
         return WorkerError(self.name, self.command, self.process.exitcode, reason)
@@ -149,14 +149,14 @@ class PipeConnection(WorkerConnection):
     def kill(self) -> None:
         self.pipe.close()
         if self.process.pid is None:
-            return  # It could not be forked.
+            return  # The process could not be forked.
         if self.process.exitcode in (None, FORK_SERVER_LOST):
             with suppress(ProcessLookupError):
                 os.kill(self.process.pid, signal.SIGKILL)
-        with suppress(ProcessLookupError, PermissionError):  # What its environments have started.
+        with suppress(ProcessLookupError, PermissionError):  # Processes that its envs started.
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.join(CLOSE_SECONDS)
-        if self.process.exitcode is None:  # Nobody says how it ended.
+        if self.process.exitcode is None:  # The fork server does not report the end.
             _end_fork_server()
             self.process.join(CLOSE_SECONDS)
         _end_orphans()
@@ -164,10 +164,10 @@ class PipeConnection(WorkerConnection):
 
 @dataclass(eq=False)
 class LocalPool(Pool[PipeConnection]):
-    """A pool of processes of this machine, forked from one process.
+    """A pool of processes of this machine, forked from one fork server.
 
-    preload: further module that this process imports, which saves memory and time. Only the first
-        pool of a main process can choose.
+    preload: a further module that the fork server imports, which saves memory and time. Only the
+        first pool of a main process can choose the module.
     """
 
     preload: str = ""
@@ -203,7 +203,7 @@ def _allow_open_files(number: int) -> None:
 
 
 def _require_spare_files() -> None:
-    """Raise OSError before a start that lacks files: the fork server would end in its midst."""
+    """Raise OSError if a start would lack open files, because the fork server would fail in it."""
     spare: list[int] = []
     try:
         spare += (os.open(os.devnull, os.O_RDONLY) for _ in range(SPARE_FILES))
@@ -215,7 +215,7 @@ def _require_spare_files() -> None:
 def _limit_blocking(pipe: Connection, seconds: float) -> None:
     """Make reads and writes that block for longer raise BlockingIOError.
 
-    Polling before a read is not enough: a worker can stop in the middle of a message.
+    To poll before a read is not enough, because a worker can stop in the middle of a message.
     """
     limit = struct.pack("@ll", int(seconds), int(seconds % 1 * 1_000_000))
     with socket.socket(fileno=os.dup(pipe.fileno())) as side:
@@ -224,16 +224,16 @@ def _limit_blocking(pipe: Connection, seconds: float) -> None:
 
 
 def _end_orphans() -> None:
-    """End what environments of ended workers have started, also in groups of their own.
+    """End processes that environments of ended workers started, also in other process groups.
 
-    The fork server is the parent of such processes: see `worker_preload`.
+    The fork server is the parent of these processes: see `worker_preload`.
     """
     with _process_state, suppress(OSError):  # Not every system lists children.
         server = _fork_server._forkserver_pid
         children = Path(f"/proc/{server}/task/{server}/children")
         known = {process.pid for process in multiprocessing.active_children()}
         ended: set[int] = set()
-        # The children of an orphan that ends are orphans too.
+        # When an orphan ends, its children become orphans.
         while orphans := set(map(int, children.read_text().split())) - known - ended:
             for pid in orphans:
                 with suppress(ProcessLookupError):
@@ -245,7 +245,7 @@ def _end_orphans() -> None:
 def _main_module_hidden() -> Iterator[None]:
     """Keep multiprocessing from importing the user's script again in every worker.
 
-    Workers need nothing of the script, since cloudpickle sends what a factory refers to. The script
+    Workers do not need the script, because cloudpickle sends what a factory refers to. The script
     may import torch, which costs each worker 200 MB and seconds.
     """
     main = sys.modules["__main__"]
@@ -262,7 +262,7 @@ def _main_module_hidden() -> Iterator[None]:
 
 @contextmanager
 def _children_allowed() -> Iterator[None]:
-    """Let a process of a multiprocessing.Pool start workers, which end when it ends."""
+    """Let a process of a multiprocessing.Pool start workers, which end when that process ends."""
     process = multiprocessing.current_process()
     before, process.daemon = process.daemon, False
     try:
@@ -272,9 +272,9 @@ def _children_allowed() -> Iterator[None]:
 
 
 def ensure_fork_server(preload: str = "") -> None:
-    """Start the process that workers are forked from, which imports `preload`. Does not wait.
+    """Start the fork server, which imports `preload`. Does not wait.
 
-    A fork takes milliseconds and shares memory; a hundred fresh interpreters would take a minute
+    A fork takes milliseconds and shares memory. A hundred fresh interpreters would take a minute
     and 6 GB.
 
     Raises RuntimeError in a worker.
@@ -287,9 +287,9 @@ def ensure_fork_server(preload: str = "") -> None:
         )
     with variables_set({**worker_variables(), **SAFE_PATH}):
         multiprocessing.forkserver.set_forkserver_preload([*filter(None, [preload]), PRELOAD])
-        # Started later, the tracker would unblock the signal that is blocked here.
+        # A tracker that starts later would unblock the signal that is blocked below.
         multiprocessing.resource_tracker.ensure_running()
-        # Ctrl-C in a terminal also reaches the fork server and its children, which inherit this.
+        # Ctrl-C in a terminal also reaches the fork server and its children, which inherit a block.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             multiprocessing.forkserver.ensure_running()
@@ -299,11 +299,11 @@ def ensure_fork_server(preload: str = "") -> None:
 
 @contextmanager
 def _fork_server_watched(pool: LocalPool) -> Iterator[None]:
-    """End a fork server that neither answers nor works, so that nobody waits for it any longer."""
+    """End a fork server that neither answers nor works, so that this process stops waiting."""
     has_answered = threading.Event()
 
     def watch() -> None:
-        patience = FORK_SECONDS  # Counted in looks, since this process may be stopped too.
+        patience = FORK_SECONDS  # Polls are counted, because this process may be suspended, too.
         used = 0.0
         while not has_answered.wait(POLL_SECONDS):
             before, used = used, cpu_seconds(_fork_server._forkserver_pid)
@@ -324,7 +324,7 @@ def _fork_server_watched(pool: LocalPool) -> Iterator[None]:
 
 
 def _end_fork_server() -> None:
-    """Kill the fork server, even if it is stopped. The next worker gets another one."""
+    """Kill the fork server, even if it is suspended. The next worker gets a new fork server."""
     if (pid := _fork_server._forkserver_pid) is not None:
         with suppress(ProcessLookupError, ChildProcessError):
             os.kill(pid, signal.SIGKILL)
@@ -333,8 +333,8 @@ def _end_fork_server() -> None:
 
 @contextmanager
 def variables_set(variables: Mapping[str, str]) -> Iterator[None]:
-    """Let processes that are started in here inherit these environment variables. One thread at a
-    time comes in."""
+    """Let processes that are started in this context inherit these environment variables. Only one
+    thread at a time can be in this context."""
     with _process_state:
         before = {name: os.environ.get(name) for name in variables}
         os.environ.update(variables)

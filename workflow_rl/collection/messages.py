@@ -1,4 +1,4 @@
-"""The messages between a pool and its workers, and what can go wrong with workers and episodes."""
+"""The messages between a pool and its workers, and the errors of workers and episodes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 class Command(Enum):
-    """What a pool asks of a worker. The worker answers with replies, or with a Failure."""
+    """A pool's command to a worker. The worker answers with replies, or with a Failure."""
 
-    START = "start"  # Not sent. Reply: None, once the envs are made.
+    START = "start"  # Not sent. Reply: None, when the envs are made.
     LOAD_ACTOR = "load actor"  # Payload: a pickled Actor. No reply.
-    PLAY = "play episodes"  # Payload: list[EpisodeSpec]. Replies: list[Trajectory], as they end.
+    PLAY = "play episodes"  # Payload: list[EpisodeSpec]. Replies: list[Trajectory], at ends.
     UNROLL = "unroll"  # Payload: Unroll. Replies: list[Trajectory].
     RESET = "reset"  # Payload: (envs, specs). Reply: StepAnswers, whose rewards are 0.
     STEP = "step"  # Payload: (envs, actions). Reply: StepAnswers.
-    ASK = "try out"  # Payload: a pickled Asked. Replies: what it tells, then None.
+    ASK = "try out"  # Payload: a pickled Asked. Replies: the values that it sends, then None.
     CLOSE = "close"  # No reply.
 
 
@@ -35,7 +35,7 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """A message from a worker. busy_seconds: wall time that it spent stepping or acting for it."""
+    """A worker's answer. busy_seconds: the wall time of stepping and acting for this answer."""
 
     result: Any
     busy_seconds: float = 0.0
@@ -45,8 +45,8 @@ class Failure(NamedTuple):
     """The last message of a worker that an exception ended.
 
     summary: the exception in one line, with the file and line of the user's code that raised it.
-    traceback: of the exception, without the worker's own frames. spec: the episode that raised it,
-    if the exception came from an episode. final: why no other worker can do better, if none can.
+    traceback: the exception's traceback, without the worker's own frames. spec: the episode that
+    raised the exception, or None. final: why every other worker would fail, too, or None.
     """
 
     command: Command
@@ -57,7 +57,7 @@ class Failure(NamedTuple):
 
 
 class Numbered(NamedTuple):
-    """A message in a pipe. Only a message with the next number answers the request.
+    """A message in a pipe. A message answers the request only if its number is the next number.
 
     request: the number of the request. nth: the number of the message among its worker's messages.
     """
@@ -68,13 +68,14 @@ class Numbered(NamedTuple):
 
 
 Asked: TypeAlias = "Callable[[EnvBatch, Callable[..., object]], None]"
-"""Called in a worker with its envs, and with a function that sends what it is called with."""
+"""A function that a worker calls with its envs, and with a function that sends a value back."""
 
 
 class Unroll(NamedTuple):
-    """Step every env of the worker `n_steps` times from where the last unroll left it.
+    """Step every env of the worker `n_steps` times from the end of the env's last unroll.
 
-    positions: where each env is. None: the worker knows, as it has played nothing else since.
+    positions: the position of each env. None: the worker knows the positions, because it has played
+        nothing else since.
     """
 
     n_steps: int
@@ -97,9 +98,9 @@ class StopRequested(Exception):
 
 
 class Fault(NamedTuple):
-    """An exception that an episode raised. Two faults are equal if the episode raised it again.
+    """An exception that an episode raised. If the episode raises it again, the faults are equal.
 
-    what: the exception in one line, without addresses of objects, which differ between processes.
+    what: the exception in one line, without objects' addresses, which differ between processes.
     """
 
     spec: EpisodeSpec
@@ -109,8 +110,9 @@ class Fault(NamedTuple):
 class WorkerError(RuntimeError):
     """A worker raised an exception, exited, was killed or did not answer in time.
 
-    exitcode: of its process; None if the process still runs or is on another machine. fault: the
-    exception, if an episode raised it. place: names a process whose exit code cannot be known.
+    exitcode: the exit code of its process; None if the process still runs or is on another machine.
+    fault: the exception, if an episode raised it. place: a name for a process without a known exit
+    code.
     """
 
     def __init__(
@@ -128,12 +130,12 @@ class WorkerError(RuntimeError):
 
 
 class TooManyFailuresError(RuntimeError):
-    """More workers failed than the run allows, or one failed in a way that cannot be repaired. Or
-    episodes raise exceptions however often they are played, or give no finite score.
+    """More workers failed than the run allows, or a worker's failure cannot be repaired. Or
+    episodes raise exceptions every time that they are played, or give no finite score.
 
-    The cause is the last WorkerError, where there is one. is_of_episodes: whether episodes are to
-    blame, and not the machine. rollout: what is left where all episodes of a collection had to be
-    left out. The workers are ready for others then.
+    The cause is the last WorkerError, or None. is_of_episodes: whether episodes, not the machine,
+    caused the failure. rollout: the empty rollout, if all episodes of a collection were left out.
+    The workers are then ready for other episodes.
     """
 
     def __init__(

@@ -24,9 +24,9 @@ BLOCK_STEPS = 128
 class EpisodeRecorder:
     """The episodes that N envs are playing.
 
-    playing: the `M` envs that are in an episode, ascending. idle: the other envs. specs: by env
-    that plays. steps_before: by env, the steps of its episode that trajectories hold already.
-    burn_in: how many of these steps' observations are kept, the last ones.
+    playing: the `M` envs that are in an episode, ascending. idle: the other envs. specs: the spec
+    of each env that plays. steps_before: by env, the steps of its episode in earlier trajectories.
+    burn_in: how many of these earlier steps' last observations are kept.
     """
 
     def __init__(self, n_envs: int) -> None:
@@ -40,7 +40,7 @@ class EpisodeRecorder:
         self._costs_before: dict[int, NDArray[np.float64]] = {}
         self._n_envs = n_envs
         self._last_obs: Obs = np.empty(0)
-        # The latest steps of all envs, [BLOCK_STEPS, N, ...]. Older steps that no trajectory holds
+        # The latest steps of all envs, [BLOCK_STEPS, N, ...]. Older steps that are in no trajectory
         # yet are kept env by env.
         self._block: _Columns | None = None
         self._now = 0
@@ -49,7 +49,7 @@ class EpisodeRecorder:
 
     @property
     def obs(self) -> Obs:
-        """What the envs that play show now, [M, D]."""
+        """The current observations of the envs that play, [M, D]."""
         return self._last_obs[self._columns]
 
     @property
@@ -65,10 +65,10 @@ class EpisodeRecorder:
         seen_before: Sequence[Obs] = (),
         costs_before: NDArray[np.float64] | None = None,
     ) -> None:
-        """Begin these envs' episodes, which show obs [len(specs), D].
+        """Begin these envs' episodes, whose observations are obs [len(specs), D].
 
-        steps_before, return_before, seen_before, costs_before: what trajectories hold already of
-        the episodes; no costs_before stands for zeros.
+        steps_before, return_before, seen_before, costs_before: the part of the episodes that is in
+        earlier trajectories. costs_before None means zeros.
         """
         if not len(self._last_obs):
             self._last_obs = np.empty((self._n_envs, *obs.shape[1:]), obs.dtype)
@@ -85,8 +85,8 @@ class EpisodeRecorder:
         self._regroup()
 
     def seen_before(self, env: int) -> Obs | None:
-        """Return the last observations [K, D] that trajectories hold of the env's episode: at most
-        `burn_in`, None if none are kept."""
+        """Return the last observations [K, D] of the env's episode in earlier trajectories, at most
+        `burn_in`; None if none are kept."""
         seen = self._seen[env][-self.burn_in :] if self.burn_in else []
         return np.stack(seen) if seen else None
 
@@ -99,7 +99,7 @@ class EpisodeRecorder:
     ) -> list[Trajectory]:
         """Add a step of the envs that play, all arrays [M, ...].
 
-        Returns the trajectories of the episodes that end with it.
+        Returns the trajectories of the episodes that end with this step.
         """
         costs = transitions.costs
         if self._block is None:
@@ -136,14 +136,14 @@ class EpisodeRecorder:
         return finished
 
     def cut(self, policy_version: int) -> list[Trajectory]:
-        """Return what was recorded of the episodes that go on. Later trajectories continue them."""
+        """Return the recorded steps of unfinished episodes. Later trajectories continue them."""
         trajectories = []
         for env in self.playing:
             if self._started_at[env] < self._now or self._older[env]:
                 trajectory = self._trajectory(env, False, False, policy_version)
                 trajectories.append(trajectory)
                 self.steps_before[env] += trajectory.length
-                # Added step by step, the sum does not depend on where the cuts are.
+                # If rewards are added step by step, the cuts do not change the sum's bits.
                 for reward in trajectory.reward.tolist():
                     self._return_before[env] += reward
                 if trajectory.costs is not None:
@@ -178,7 +178,7 @@ class EpisodeRecorder:
         )
 
     def _taken(self, env: int) -> _Columns:
-        """Return a copy of the env's steps that no trajectory holds yet."""
+        """Return a copy of the env's steps that are in no trajectory yet."""
         assert self._block is not None
         latest = self._block.of(slice(self._started_at[env], self._now), env)
         older, self._older[env] = self._older[env], []
@@ -200,7 +200,7 @@ class EpisodeRecorder:
 
 
 class _Columns(NamedTuple):
-    """What is recorded of steps: arrays [T, ...] of one env, or [T, N, ...]."""
+    """The recorded arrays of steps: [T, ...] for one env, or [T, N, ...]."""
 
     obs: Obs
     action: Actions
@@ -213,7 +213,7 @@ class _Columns(NamedTuple):
 
 
 NextSpec: TypeAlias = Callable[[int], EpisodeSpec | None]
-"""Return the next episode of an env, by the env's number; None if there is none."""
+"""Takes an env's number, and returns the env's next episode, or None."""
 
 
 def play_episodes(
@@ -221,8 +221,8 @@ def play_episodes(
 ) -> Iterator[list[Trajectory]]:
     """Play every spec, as many episodes at once as there are envs.
 
-    Yields the trajectories that end with the same step together. A trajectory does not depend on
-    the env that plays it, nor on what the other envs play.
+    Trajectories that end in the same step are yielded together. A trajectory does not depend on the
+    env that plays it, or on the episodes of other envs.
     """
     waiting = iter(specs)
     player = Player(envs, lambda env: next(waiting, None))
@@ -246,7 +246,7 @@ class Player:
         self._recorder = EpisodeRecorder(envs.n_envs)
 
     def begin(self, actor: Actor) -> bool:
-        """Begin the next episode of every idle env. Return whether any env plays then."""
+        """Begin the next episode of every idle env. Return whether any env plays now."""
         starting: dict[int, EpisodeSpec] = {}
         for env in self._recorder.idle:
             spec = self._next_spec(env)
@@ -269,10 +269,10 @@ class Player:
         return self._recorder.record(actions, log_probs, transitions, actor.policy_version)
 
     def unroll(self, actor: Actor, n_steps: int) -> list[Trajectory]:
-        """Step every env `n_steps` times from where it is, through the ends of episodes.
+        """Step every env `n_steps` times from its current step. New episodes follow ended ones.
 
-        Returns trajectories of one episode each, those of an env in order. A trajectory whose
-        episode goes on has not `ended`.
+        Each returned trajectory is of one episode. An env's trajectories are in order. If the
+        episode goes on, the trajectory's `ended` is false.
         """
         burn_in = self._recorder.burn_in = burn_in_of(actor)
         for env, spec in self._recorder.specs.items():
@@ -288,12 +288,12 @@ class Player:
     def restore(
         self, specs: Mapping[int, EpisodeSpec], actions: Mapping[int, Actions], burn_in: int = 0
     ) -> None:
-        """Bring some envs to where their actions, at least one each, lead in their episodes.
+        """Bring envs to a step of their episodes by playing all actions, at least one for each env.
 
-        An episode that ends on the way does not follow from its seed: the env begins the episode
-        again.
+        If an episode ends earlier, its seed does not decide the episode. The env then begins the
+        episode again.
 
-        specs, actions: by env. burn_in: of the actor that goes on.
+        specs, actions: by env. burn_in: the burn-in of the actor that goes on.
         """
         if not specs:
             return
@@ -330,11 +330,11 @@ class Player:
 
 
 def player_at(envs: EnvBatch, positions: Sequence[EnvPosition], burn_in: int = 0) -> Player:
-    """Return a player of these envs, each of them brought to its position.
+    """Return a player of these envs, after each env was brought to its position.
 
-    burn_in: of the actor that goes on.
+    burn_in: the burn-in of the actor that goes on.
     """
-    # By env: the episode that it begins next.
+    # By env: the episode that the env begins next.
     ahead = [position if position.actions is None else position.next for position in positions]
 
     def next_spec(env: int) -> EpisodeSpec | None:
@@ -357,12 +357,12 @@ def replay_episodes(
     specs: Mapping[int, EpisodeSpec],
     actions: Mapping[int, Actions | list[Any]],
 ) -> Iterator[tuple[list[int], StepAnswers]]:
-    """Play episodes again, side by side, as far as their actions go, or to their ends.
+    """Play M episodes again, in parallel, until their actions are used up or they end.
 
-    reset, step: of an EnvBatch. specs, actions: by env, `M` in all.
+    reset, step: the methods of an EnvBatch. specs, actions: by env.
 
-    Yields the rows, 0 to M - 1, of the envs that have answered, and their answers: first all rows
-    at the reset, then at each step the rows that still have actions.
+    Yields row numbers, 0 to M - 1, and these rows' answers: first the answers of all rows to the
+    reset, then to each step the answers of the rows that still have actions.
     """
     numbers = list(specs)
     yield list(range(len(numbers))), at_reset(reset(numbers, list(specs.values())))

@@ -1,4 +1,4 @@
-"""What all pools of workers share: deadlines, failures, restarts and the end."""
+"""The common part of all pools of workers: deadlines, failures, restarts and the end."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
 
 CLOSE_SECONDS = 2.0
 POLL_SECONDS = 0.2
-"""How long a thread that waits may go without checking whether it has to stop."""
+"""The longest time for which a waiting thread does not check whether it must stop."""
 PAUSE_SECONDS = 1.0
-"""After so long between two looks at the workers, this process itself was stopped, as a suspended
-job is, and its workers may have been stopped with it. Such a pause counts as one look."""
+"""If more time than this is between two polls of the workers, this process was suspended, and its
+workers may have been suspended, too. A longer pause counts as one poll."""
 MAX_RAISES = 3
-"""An episode that raises the same exception so often is left out."""
+"""An episode is left out after it has raised the same exception this many times."""
 
 _log = logging.getLogger(__name__)
 
 
 class WorkerConnection(ABC):
-    """The pool's side of one worker: its last command, when the worker was asked or gave an answer
-    (asked_at), and when the worker was last heard."""
+    """The pool's side of one worker. command: the last command. asked_at: the time of the last
+    request or answer. heard_at: the time of the worker's last sign of life."""
 
     def __init__(self, index: int, pool: AnyPool) -> None:
         self.name = f"worker-{index}"
@@ -74,10 +74,10 @@ class WorkerConnection(ABC):
 
     @abstractmethod
     def listen(self) -> None:
-        """Take note of the worker's signs of life."""
+        """Update `heard_at` by the worker's signs of life."""
 
     def send(self, request: Request) -> None:
-        """Ask the worker. Raises WorkerError if it is gone or does not take the message in time."""
+        """Send a request. Raises WorkerError if the worker ended or does not take it in time."""
         self.command = request.command
         self.asked_at = self.heard_at = time.monotonic()
         self._send(request)
@@ -85,7 +85,8 @@ class WorkerConnection(ABC):
     def receive(self) -> Reply:
         """Return the next answer.
 
-        Raises WorkerError after too long a silence, TooManyFailuresError for a final failure.
+        Raises WorkerError after `timeout` seconds of silence, TooManyFailuresError for a final
+        failure.
         """
         answer = self._receive()
         self.asked_at = self.heard_at = time.monotonic()
@@ -104,11 +105,11 @@ class WorkerConnection(ABC):
 
     @abstractmethod
     def close(self) -> bool:
-        """Ask the worker to end, if it has started. Return whether it was asked."""
+        """Ask a started worker to end. Return whether the worker was asked."""
 
     @abstractmethod
     def take_last_marks(self, deadline: float) -> None:
-        """Wait until the worker has ended, and move its last marks to the trace."""
+        """Wait for the worker's end, until the deadline, and move its last marks to the trace."""
 
     @abstractmethod
     def kill(self) -> None:
@@ -133,20 +134,20 @@ Connection = TypeVar("Connection", bound=WorkerConnection)
 
 @dataclass(eq=False)
 class Pool(ABC, Generic[Connection]):
-    """`n_workers` workers of `envs_per_worker` envs each, numbered from 0. A context manager.
+    """`n_workers` workers with `envs_per_worker` envs each, numbered from 0. A context manager.
 
-    Entering starts the workers. A worker that fails is replaced.
+    The start of the context starts the workers. A worker that fails is replaced.
 
-    make_envs: called in each worker with `envs_per_worker`; cloudpickle sends it.
-    timeout: seconds for which a worker that is asked may be silent. It gives signs of life between
-        the steps of its envs, so that an answer may take longer.
+    make_envs: called in each worker with `envs_per_worker`; cloudpickle sends this function.
+    timeout: seconds for which a worker that was asked may be silent. A worker gives signs of life
+        between its envs' steps, so an answer may take longer.
     max_failures: how many workers may fail before TooManyFailuresError. Equal faults count once.
-    step_delays: for the first workers, seconds that are added to every step: simulated slowness.
-    trace: where the pool, its workers and its collector record what they do.
+    step_delays: seconds that are added to every step of the first workers, to simulate slowness.
+    trace: the record of the activities of the pool, its workers and its collector.
 
     failures: how many workers have failed. faults: how often each fault has occurred. is_slow:
     whether a worker was slower than the timeout.
-    stop_signal: a signal's number asks all calls that wait to raise StopRequested.
+    stop_signal: a signal's number. If it is set, all waiting calls raise StopRequested.
     """
 
     make_envs: EnvBatchFactory
@@ -195,16 +196,16 @@ class Pool(ABC, Generic[Connection]):
 
     @abstractmethod
     def _start(self, index: int) -> Connection:
-        """Start a worker, which answers once its envs are made."""
+        """Start a worker, which answers after it has made its envs."""
 
     @abstractmethod
     def _heard(self, indices: Sequence[int]) -> set[int]:
-        """Wait up to POLL_SECONDS; return the workers that `receive` gives something of at once."""
+        """Wait up to POLL_SECONDS. Return the workers whose answers or ends have arrived."""
 
     def close(self) -> None:
         """End all workers within a few seconds. May be called again."""
         workers, self._workers = self._workers, []
-        # An idle worker does as it is asked; a worker in an episode is killed below.
+        # An idle worker ends when asked. A worker in an episode is killed below.
         asked = [worker for worker in workers if worker.close()]
         deadline = time.monotonic() + CLOSE_SECONDS / 4
         for worker in asked:
@@ -213,7 +214,7 @@ class Pool(ABC, Generic[Connection]):
             worker.kill()
 
     def send(self, index: int, command: Command, payload: Any = None) -> None:
-        """Ask one worker. Raises WorkerError."""
+        """Send a command to one worker. Raises WorkerError."""
         self._workers[index].send(Request(command, payload))
 
     def receive(self, index: int) -> Reply:
@@ -226,7 +227,7 @@ class Pool(ABC, Generic[Connection]):
         return self._workers[index].receive()
 
     def ready(self, indices: Sequence[int]) -> list[int]:
-        """Wait up to POLL_SECONDS. Return the workers for which `receive` need not wait.
+        """Wait up to POLL_SECONDS. Return the workers for which `receive` does not wait.
 
         Raises StopRequested.
         """
@@ -250,7 +251,7 @@ class Pool(ABC, Generic[Connection]):
 
     @property
     def is_ending(self) -> bool:
-        """Whether calls that wait raise an error, because the run ends."""
+        """Whether waiting calls raise an error, because the run ends."""
         return self._cancelled or self.stop_signal is not None
 
     def raise_if_stopped(self) -> None:
@@ -282,7 +283,7 @@ class Pool(ABC, Generic[Connection]):
         self.receive(index)
 
     def _count(self, error: WorkerError) -> None:
-        """Count a failure and log it, but an equal fault of the same episode only once."""
+        """Count a failure and log it. Equal faults are logged only once."""
         self.failures += 1
         if error.fault is not None:
             self.faults[error.fault] += 1
@@ -302,9 +303,9 @@ class Pool(ABC, Generic[Connection]):
             ) from error
 
     def unplayable_episode(self, error: WorkerError) -> EpisodeSpec | None:
-        """Return the episode that this error, of a replaced worker, shows to be unplayable.
+        """Return the episode that is unplayable by this error of a replaced worker, or None.
 
-        None: the episode may yet be played, or the error has nothing to do with an episode.
+        None: the episode is played again, or the error did not come from an episode.
         """
         fault = error.fault
         if fault is None or self.faults[fault] < MAX_RAISES:
@@ -320,10 +321,10 @@ AnyPool: TypeAlias = Pool[Any]
 
 
 def worker_variables() -> dict[str, str]:
-    """Return environment variables that every worker has: one thread, and this package's path."""
+    """Return the environment variables of every worker: one thread, and this package's path."""
     package_root = str(Path(__file__).resolve().parents[2])
     return {
-        # A worker has one core: its libraries must not start a thread for each core.
+        # A worker has one core, so its libraries must not start a thread for each core.
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",

@@ -1,4 +1,4 @@
-"""What one collection returns, what a collector is, and the definition of utilisation."""
+"""The rollout that a collection returns, the interface of collectors, and utilisation."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from workflow_rl.errors import ObservationError
 class Rollout(NamedTuple):
     """Trajectories in the order of their episodes and steps, and how they were collected.
 
-    collect_seconds: wall time of the collection. Where collecting never stops, wall time since the
-        rollout before; so are all the counts.
+    collect_seconds: wall time of the collection. If collecting never stops, this time and all
+        counts begin at the rollout before.
     busy_seconds: wall time that workers spent stepping, acting or resetting, added up.
     workers_restarted: workers that failed and were replaced.
-    positions: where the envs are after unrolls.
+    positions: the envs' positions after unrolls.
     dropped_steps, dropped_episodes: env steps, and ends of episodes, that were collected but
-        dropped for lack of room.
-    queue_length: further batches that were waiting when the learner took this one.
+        dropped because the queue was full.
+    queue_length: the number of waiting batches when the learner took this batch.
     held_seconds: wall time for which collecting waited because the learner was behind.
     skipped: the numbers of unplayable episodes.
-    unfinished: the numbers of episodes that were begun and are in no rollout yet, where workers
-        begin one episode after another without end.
+    unfinished: if collecting never stops, the numbers of the begun episodes that are in no rollout
+        yet.
     """
 
     trajectories: list[Trajectory]
@@ -82,12 +82,12 @@ class Rollout(NamedTuple):
 
     @property
     def truncated_share(self) -> float:
-        """The share of the episodes that ended without terminating; NaN if none ended."""
+        """The share of ended episodes that did not terminate; NaN if no episode ended."""
         ended = [t.terminated for t in self.trajectories if t.ended]
         return 1 - sum(ended) / len(ended) if ended else float("nan")
 
     def n_unrolls(self, num_steps_per_env: int | None) -> float:
-        """Return the number of unrolls of one env, or of complete episodes: ALF's K."""
+        """Return the number of unrolls of single envs, or of complete episodes: ALF's K."""
         if num_steps_per_env is None:
             return len(self.trajectories)
         return self.steps_to_learn / num_steps_per_env
@@ -111,7 +111,7 @@ class Rollout(NamedTuple):
 
 
 class Gathering:
-    """What a pool's workers have sent of a rollout, and what that took since `start`."""
+    """The trajectories that workers sent for a rollout, and the time and failures since `start`."""
 
     def __init__(self, pool: AnyPool) -> None:
         self._pool = pool
@@ -120,7 +120,7 @@ class Gathering:
         self.start()
 
     def start(self) -> None:
-        """Count the time and the workers that fail from here on."""
+        """Count the time and the failures of workers from now on."""
         self._start, self._failures_before = time.perf_counter(), self._pool.failures
 
     def add(self, trajectories: Iterable[Trajectory], busy_seconds: float) -> None:
@@ -142,10 +142,10 @@ class Gathering:
 def utilisation(busy_seconds: float, worker_seconds: float) -> float:
     """Return the share of the workers' wall time spent stepping, acting or resetting.
 
-    Both arguments are sums over all workers, of a collection or of a whole run, learning included.
-    The share of a run is from 0 to 1. That of one update can be above 1, as workers may play parts
-    of a batch before the batch before it arrives. If workers outnumber the cores, waiting for a
-    core in the middle of a step counts as busy.
+    Both arguments are sums over all workers, of a collection or of a whole run with its learning.
+    The share of a run is from 0 to 1. The share of one update can be above 1, because workers may
+    have played parts of its batch earlier. If workers outnumber the cores, waiting for a core in
+    the middle of a step counts as busy.
     """
     return busy_seconds / worker_seconds
 
@@ -163,7 +163,7 @@ def require_any(rollout: Rollout) -> Rollout:
 
 
 def what_is_not_finite(trajectories: Iterable[Trajectory]) -> str | None:
-    """Name the first number that is NaN or infinite: its field, step and episode; None if none."""
+    """Name the field, step and episode of the first NaN or infinite number. None without one."""
     for trajectory in trajectories:
         rows = {"reward": trajectory.reward[:, None]}
         if trajectory.obs.dtype.kind == "f":
@@ -179,7 +179,7 @@ def what_is_not_finite(trajectories: Iterable[Trajectory]) -> str | None:
 
 
 def outweighing(trajectories: Iterable[Trajectory]) -> str | None:
-    """A warning that names the first reward beyond 1e12, in either sign; None without one."""
+    """Return a warning that names the first reward above 1e12 or below -1e12, or None."""
     for played in trajectories:
         for t in np.flatnonzero(np.abs(played.reward) > 1e12):
             where = f"step {played.steps_before + t} of episode {played.episode}"
@@ -205,11 +205,11 @@ def joined_rollouts(rollouts: Sequence[Rollout]) -> Rollout:
 
 
 Following: TypeAlias = Callable[[], tuple[Actor, Sequence[EpisodeSpec]] | None]
-"""Return the actor and the specs of the next collection; None while they are not known."""
+"""Returns the actor and the specs of the next collection; None while they are not known."""
 
 
 class Collector(Protocol):
-    """Turns a policy into rollouts. Synchronous and asynchronous training differ in this alone.
+    """Turns a policy into rollouts. Synchronous and asynchronous training differ only in this.
 
     Calls raise TooManyFailuresError and StopRequested.
     """
@@ -217,17 +217,17 @@ class Collector(Protocol):
     def collect(
         self, actor: Actor, specs: Sequence[EpisodeSpec], following: Following = lambda: None
     ) -> Rollout:
-        """Play every spec. following: the next collection, once it is known."""
+        """Play every spec. following: returns the next collection, when it is known."""
 
     def start_unrolls(self, positions: Sequence[EnvPosition], n_steps: int) -> None:
-        """Set where `unroll` begins, and how many steps an unroll has."""
+        """Set the positions at which `unroll` begins, and the number of steps of an unroll."""
 
     def unroll(self, actor: Actor, times: int = 1) -> Rollout:
-        """Unroll every env so many times, from where it is."""
+        """Unroll every env `times` times, from its current position."""
 
 
 def finite(rollout: Rollout) -> Rollout:
-    """Return the rollout. Raises ObservationError, naming the first episode and step."""
+    """Return the rollout. Raises ObservationError for a number that is not finite."""
     problem = what_is_not_finite(rollout.trajectories)
     if problem is not None:
         raise ObservationError(f"{problem}: nothing was learned from it", rollout.trajectories)

@@ -19,7 +19,7 @@ from workflow_rl.environments.episode import EpisodeSpec
 
 
 class Share(NamedTuple):
-    """What a batch plays: `n_episodes` of the run's episodes or, if 0, unrolls of all envs."""
+    """The part of a run that a batch plays: `n_episodes` episodes, or unrolls of all envs if 0."""
 
     first_episode: int
     n_episodes: int
@@ -32,7 +32,7 @@ class Share(NamedTuple):
 class BegunBatch(NamedTuple):
     """A batch that the learner has not taken yet, and the policy that collects it.
 
-    share: what the batch plays; None if that is still to be chosen.
+    share: what the batch plays; None if it is not chosen yet.
     """
 
     policy: Policy
@@ -40,13 +40,13 @@ class BegunBatch(NamedTuple):
 
 
 PlayBatch: TypeAlias = Callable[[Policy, Share, Following], Rollout]
-"""Collect a batch with a policy. Idle workers may begin with what follows."""
+"""Collects a batch with a policy. Idle workers may begin with the following batch."""
 
 SpecsOf: TypeAlias = Callable[[Share], Sequence[EpisodeSpec]]
-"""Return the episodes of a batch."""
+"""Returns the episodes of a batch."""
 
 NextShare: TypeAlias = Callable[[int], Share]
-"""Return what the next batch plays, after so many episodes in batches that are not taken yet."""
+"""Returns the share of the next batch, from the number of episodes in batches not taken yet."""
 
 
 class Schedule(ABC):
@@ -65,14 +65,14 @@ class Schedule(ABC):
 
     @abstractmethod
     def begin(self, policy: Policy) -> None:
-        """Give the workers what the next call of `next_rollout` would give them."""
+        """Give the workers the batch that the next call of `next_rollout` would give them."""
 
     @abstractmethod
     def begun(self) -> list[BegunBatch]:
-        """Return the batches that are not taken yet and that a resumed run needs, oldest first."""
+        """Return the batches that the learner has not taken yet, for a resumed run, in order."""
 
     def evaluate(self, policy: Policy, specs: Sequence[EpisodeSpec]) -> Rollout:
-        """Play these episodes after all that was submitted. Unplayable episodes are left out."""
+        """Play these episodes after all submitted batches. Unplayable episodes are left out."""
 
         def play(following: Following) -> Rollout:
             try:
@@ -97,12 +97,12 @@ class ExactLag(Schedule):
 
     With lag 0, learning and collecting take turns. With lag 1 they overlap, as in Cleanba (Huang et
     al. 2023): while the learner learns from a batch, the workers collect the next batch with the
-    weights from before that update. Workers for which nothing is left of a batch begin with the
-    following batch. A rollout depends on its share and its policy alone, so a run does not depend
-    on whether learning or collecting takes longer.
+    weights from before that update. Workers without work in a batch begin with the following batch.
+    A rollout depends only on its share and its policy. So a run does not depend on whether learning
+    or collecting takes longer.
 
-    next_share: what each batch plays. specs_of: the episodes of a batch, if a batch may begin
-    before the one before it is complete. begun: the first batches of a resumed run.
+    next_share: returns the share of the next batch. specs_of: returns a batch's episodes, or is
+    None if no batch may begin early. begun: the first batches of a resumed run.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class ExactLag(Schedule):
             self._submit(policy)
 
     def next_rollout(self, policy: Policy) -> Rollout:
-        """Submit a batch with `policy`, and return the rollout submitted `lag` calls ago."""
+        """Submit a batch with `policy`, and return the rollout of the batch of `lag` calls ago."""
         self.begin(policy)
         rollout = result_of(self._begun[0][2])
         self._begun.popleft()
@@ -159,11 +159,11 @@ class ExactLag(Schedule):
 JOIN_SECONDS = 1.0
 
 Play: TypeAlias = Callable[[Following], Rollout | None]
-"""Collect with the workers. Those for which nothing is left begin with what follows."""
+"""Collects with the workers. Workers without work begin with the following collection."""
 
 
 class _Submitted(NamedTuple):
-    """What the thread is to play. begin_early: gives its episodes, if they are known before."""
+    """A collection that the thread shall play. begin_early: returns its episodes, if known."""
 
     future: Future[Rollout | None]
     play: Play
@@ -171,10 +171,10 @@ class _Submitted(NamedTuple):
 
 
 class CollectorThread:
-    """The only thread that speaks to the workers. It plays what is submitted, one after another.
+    """The only thread that speaks to the workers. It plays submitted collections in order.
 
-    The schedules of several policies may share the thread. Once a play has failed, the state of the
-    workers is unknown, and all later plays fail for the same reason.
+    The schedules of several policies may share the thread. After a collection has failed, the state
+    of the workers is unknown. So all later collections fail with the same exception.
     """
 
     def __init__(self, pool: AnyPool) -> None:
@@ -191,7 +191,7 @@ class CollectorThread:
             self._thread.start()
 
     def submit(self, play: Play, begin_early: Following = lambda: None) -> Future[Rollout | None]:
-        """Have the thread play this after all that was submitted before."""
+        """Let the thread play this after all earlier submissions."""
         future: Future[Rollout | None] = Future()
         with self._changed:
             self._submitted.append(_Submitted(future, play, functools.cache(begin_early)))
@@ -202,7 +202,7 @@ class CollectorThread:
         self._pool.trace.mark(COLLECTOR, activity)
 
     def close(self) -> None:
-        """Make the thread give up what it is playing, within seconds. May be called again."""
+        """Make the thread stop its collection, within seconds. May be called again."""
         if self._thread is None:
             return
         self._pool.cancel()
@@ -211,7 +211,7 @@ class CollectorThread:
             self._changed.notify()
         self._thread.join(JOIN_SECONDS)
         if self._thread.is_alive():
-            # It reads half a message of a worker that hangs. The end of the worker frees it.
+            # The thread reads half a message of a worker that hangs. The worker's end frees it.
             self._pool.close()
             self._thread.join()
 
@@ -227,7 +227,7 @@ class CollectorThread:
                 submitted.future.set_exception(error)
 
     def _next(self) -> _Submitted | None:
-        """Wait for what to play next; None once the thread is to end."""
+        """Wait for the next submission. Return None when the thread must end."""
         with self._changed:
             self._changed.wait_for(lambda: self._submitted or self._closing)
             return self._submitted.popleft() if self._submitted else None
@@ -239,9 +239,9 @@ class CollectorThread:
 
 
 def result_of(future: Future[Rollout | None]) -> Rollout:
-    """Wait for a rollout, and act on signals meanwhile. Raises what the play raised."""
-    # Python runs signal handlers in the main thread alone, which must wake up for that: the signal
-    # itself may have come to another thread.
+    """Wait for a rollout, and handle signals while waiting. Raises what the collection raised."""
+    # Python runs signal handlers only in the main thread. It must wake up for them, because another
+    # thread may have received the signal.
     while not future.done():
         wait([future], POLL_SECONDS)
     rollout = future.result()

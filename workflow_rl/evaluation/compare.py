@@ -1,8 +1,8 @@
 """The scores of several agents together, over tasks and episodes, and against a baseline.
 
-The interquartile mean, its stratified bootstrap, and the probability of improvement are those of
-Agarwal et al. (2021), "Deep Reinforcement Learning at the Edge of the Statistical Precipice", arXiv
-2108.13264, section 4: an agent's mean return in a task is what they call the score of a run.
+The interquartile mean, its stratified bootstrap, and the probability of improvement follow Agarwal
+et al. (2021), "Deep Reinforcement Learning at the Edge of the Statistical Precipice", arXiv
+2108.13264, section 4. The paper's score of a run is here an agent's mean return in a task.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Returns: TypeAlias = "Mapping[str, Sequence[float]]"
 
 
 class Bounded(NamedTuple):
-    """A value, and the ends of its 95% interval: NaN of too few agents."""
+    """A value, and the ends of its 95% interval. The ends are NaN if there are too few agents."""
 
     value: float
     low: float
@@ -40,13 +40,13 @@ class Bounded(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """What agents score in a task, and how far they are from a baseline, if there is one.
+    """The scores of agents in a task, and the difference from a baseline, if there is a baseline.
 
-    mean: over agents and episodes, both of which are drawn by chance; of one agent with the
-    interval that `evaluate` tells, for which tasks are independent. iqm: the mean of the agents'
-    scores without the lowest and the highest quarter. baseline: the mean of the baseline.
-    difference: of the means, over the same episodes. better: the probability that an agent has a
-    higher score than one of the baseline, if there are several of both.
+    mean: over agents and episodes, which are both random. For one agent, the interval is that of
+    the command `evaluate`, in which tasks are independent. iqm: the mean of the agents' scores
+    without the lowest and the highest quarter. baseline: the mean of the baseline. difference: the
+    difference of the means, over equal episodes. better: the probability that an agent has a higher
+    score than an agent of the baseline, if both groups have several agents.
     """
 
     task: str
@@ -63,12 +63,12 @@ def compare_agents(
     """Compare agents that have played the same episodes.
 
     Args:
-        agents: what each agent returned, such as those of runs that differ in their seed alone.
-        baseline: what each agent of the baseline returned; empty: there is none.
-        seed: of the bootstrap.
+        agents: the returns of each agent. The agents may come from runs with different seeds.
+        baseline: the returns of each agent of the baseline; empty without a baseline.
+        seed: the seed of the bootstrap.
 
     Returns:
-        A row for each task and, of several tasks, one for the agents' sums over the tasks.
+        A row for each task. If there are several tasks, a last row for the agents' sums over tasks.
 
     Raises:
         ValueError: the agents differ in their tasks, or in the number of episodes.
@@ -94,7 +94,7 @@ def compare_agents(
 
 
 def comparison_table(rows: Sequence[Compared]) -> PrettyTable:
-    """Return a line for each row; the columns of the baseline, if there is one."""
+    """Return a table with a line for each row. A baseline adds columns."""
     figures = [[figure for figure in row[1:] if figure is not None] for row in rows]
     names = ["task", "mean", "IQM", "baseline", "difference", "P(better)"]
     headings = names[: 1 + len(figures[0])]
@@ -103,12 +103,12 @@ def comparison_table(rows: Sequence[Compared]) -> PrettyTable:
 
 
 Measured: TypeAlias = "Mapping[str, Readings]"
-"""What measures read of an agent's episodes, by the measure's name."""
+"""The readings of an agent's episodes, by the measure's name."""
 
 
 def measured_in(scores: Mapping[str, Any]) -> dict[str, Readings]:
-    """Return what measures read of an agent's episodes, by the measure's name; nothing if the
-    scores have no measures."""
+    """Return the readings in an agent's scores, by the measure's name; empty if the scores have no
+    valid measures."""
     try:
         return readings_in(scores)
     except NOT_OURS:
@@ -118,8 +118,8 @@ def measured_in(scores: Mapping[str, Any]) -> dict[str, Readings]:
 def measures_table(
     agents: Sequence[Measured], baseline: Sequence[Measured] = ()
 ) -> PrettyTable | None:
-    """Return a line for each measure that all agents have of the same episodes: the mean and, with
-    a baseline, the difference over these episodes. None without such a measure."""
+    """Return a table with a line for each measure that all agents have for equal episodes: the mean
+    and, with a baseline, the difference over these episodes. None without such a measure."""
     everyone = [*agents, *baseline]
     shapes = [{name: _shape(read) for name, read in agent.items()} for agent in everyone]
     shared = [
@@ -139,7 +139,7 @@ def measures_table(
 
 
 def _shape(readings: Readings) -> tuple[set[type], list[int]]:
-    """Return the kinds of readings, of which there is one, and the number of episodes by task."""
+    """Return the kind of the readings, and the number of episodes in each task."""
     return {type(read) for of_task in readings for read in of_task}, [*map(len, readings)]
 
 
@@ -149,8 +149,8 @@ def _figure(agents: Sequence[Readings]) -> Mean:
 
 
 def _measure_difference(ours: Sequence[Readings], theirs: Sequence[Readings]) -> Mean:
-    """Return the difference of the means of two groups of agents, with the parts of the interval
-    that `_difference` has."""
+    """Return the difference of the means of two groups of agents. Its interval has the same parts
+    as the interval of `_difference`."""
     pairs = [difference(ours_of, theirs_of) for ours_of in ours for theirs_of in theirs]
     groups = [group for group in (ours, theirs) if len(group) > 1]
     halves = [float(np.mean([pair.interval_95 for pair in pairs]))]
@@ -159,7 +159,7 @@ def _measure_difference(ours: Sequence[Readings], theirs: Sequence[Readings]) ->
 
 
 def plain_rows(rows: Sequence[Compared]) -> list[dict[str, Any]]:
-    """Return each row as plain values, as JSON and CSV can hold them: None for NaN."""
+    """Return each row as plain values for JSON and CSV: None replaces NaN."""
     return [{"task": row.task, **_figures(row)} for row in rows]
 
 
@@ -187,7 +187,7 @@ def _by_task(agents: Sequence[Returns]) -> dict[str, FloatArray]:
 def _row(
     task: str, totals: Sequence[FloatArray], bases: Sequence[FloatArray], seed: int
 ) -> Compared:
-    """Return the row of one task, or of the sum of several. totals, bases: [agent, episode]."""
+    """Return the row of one task, or of a sum of tasks. totals, bases: [agent, episode] by task."""
     ours: FloatArray = sum(totals[1:], start=totals[0])
     row = Compared(task, _mean(totals), _bootstrapped(_iqm, [ours.mean(axis=1)], seed))
     if not bases:
@@ -201,7 +201,7 @@ def _row(
 
 
 def _mean(totals: Sequence[FloatArray]) -> Mean:
-    """Return the mean of the sum of several tasks. totals: of each task, [agent, episode]."""
+    """Return the mean of the sum of several tasks. totals: [agent, episode], by task."""
     if len(totals[0]) == 1:
         return mean_of([of_task[0] for of_task in totals])
     return over_agents(sum(totals[1:], start=totals[0]))
@@ -210,8 +210,8 @@ def _mean(totals: Sequence[FloatArray]) -> Mean:
 def _difference(ours: FloatArray, theirs: FloatArray) -> Mean:
     """Return the difference of the means of [agent, episode] and [other agent, episode].
 
-    The episodes are the same, so their part of the interval is that of the differences. The part of
-    the agents is each group's own.
+    Both groups play equal episodes, so the episodes' part of the interval comes from differences in
+    each episode. Each group's agents add a part of their own.
     """
     of_episodes = mean_of([ours.mean(axis=0) - theirs.mean(axis=0)])
     parts = [of_episodes, *(mean_of([group.mean(axis=1)]) for group in (ours, theirs))]
@@ -222,12 +222,12 @@ def _difference(ours: FloatArray, theirs: FloatArray) -> Mean:
 def _bootstrapped(
     statistic: Callable[..., NDArray[Any]], samples: Sequence[FloatArray], seed: int
 ) -> Bounded:
-    """Return a statistic of samples of agents, and its interval by resampling each of them."""
+    """Return a statistic of samples of agents, and its interval by resampling each sample."""
     value = float(statistic(*samples))
     if min(map(len, samples)) < 2:
         return Bounded(value, math.nan, math.nan)
     rng = np.random.default_rng(seed)
-    # In a hundred parts, because each resample has a number for each pair of agents.
+    # A hundred parts save memory, because a resample may have a number for each pair of agents.
     values = [
         statistic(*(rng.choice(sample, (N_RESAMPLES // 100, len(sample))) for sample in samples))
         for _ in range(100)
@@ -238,14 +238,14 @@ def _bootstrapped(
 
 
 def _iqm(scores: FloatArray) -> NDArray[Any]:
-    """Return the interquartile means of [..., agent]."""
+    """Return the interquartile means of scores [..., agent]."""
     n_cut = scores.shape[-1] // 4
     kept = np.sort(scores, axis=-1)[..., n_cut : scores.shape[-1] - n_cut]
     return np.asarray(kept.mean(axis=-1))
 
 
 def _probability_of_improvement(ours: FloatArray, theirs: FloatArray) -> NDArray[Any]:
-    """Return the share of pairs of agents in which ours is better, from scores [..., agent]. A draw
-    is half of one."""
+    """Return the share of pairs of agents in which ours is better, from scores [..., agent]. A pair
+    of equal scores counts as one half."""
     signs = np.sign(ours[..., :, None] - theirs[..., None, :])
     return np.asarray((signs.mean(axis=(-2, -1)) + 1) / 2)

@@ -1,4 +1,4 @@
-"""Play seeded episodes with a trained agent: returns, deviation, interval, video."""
+"""Play seeded episodes with a trained agent, and score the agent or record a video."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 AGENT_DIGEST = "agent_sha256"
-"""The name under which scores keep the SHA-256 digest of the agent's file."""
+"""The key of the SHA-256 digest of the agent's file in scores."""
 SHORTFALL = "shortfall"
-"""The name under which scores keep a `Shortfall`."""
+"""The key of a `Shortfall` in scores."""
 MOST_OF_SCORES = 2**28
-"""Bytes. A larger file holds no scores."""
+"""The largest file of scores that is read, in bytes."""
 MOST_OF_VIDEO = 2**40
-"""Bytes."""
+"""The largest video that is copied, in bytes."""
 SAMPLED_EPISODES = 20
-"""Number of episodes that tell whether sampled actions play better than the likeliest."""
+"""The number of episodes that compare sampled actions with the likeliest actions."""
 MOST_NAMED = 10
-"""Largest number of episodes that an error names."""
+"""The largest number of episodes that an error names."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Evaluation:
 
     returns_of: the returns of each agent of a team whose agents have rewards of their own.
     env_args: the arguments of the environment. costs: the sums of each cost, by its name. measures:
-    what is measured of the episodes. readings: what each measure reads, by its name.
+    the measures of the episodes. readings: the readings of each measure, by its name.
     """
 
     env: str
@@ -95,7 +95,7 @@ class Evaluation:
         return mean_of([self.returns]).interval_95
 
     def lines(self, agent: str) -> list[str]:
-        """Return a table of returns and lengths, and what was played. agent: what to call it."""
+        """Return a table of returns and lengths, and what was played. agent: a name to show."""
         returns, lengths = self.returns, np.array(self.lengths)
         every = {"return": returns, **{f"return of {a}": of for a, of in self.returns_of.items()}}
         rows = []
@@ -125,7 +125,7 @@ class Evaluation:
         return self.lines(agent)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, as evaluation.json keeps them; None for what is not a number."""
+        """Return plain values for evaluation.json. None replaces NaN."""
         plain = dataclasses.asdict(self)
         for name in ("costs", "measures", "readings"):
             del plain[name]
@@ -147,8 +147,8 @@ class Evaluation:
 class ChallengeScore:
     """What an agent scored by the evaluation of a challenge.
 
-    agent: its name or path. returns: of the episodes, by task, such as a cell of CAGE-2. scores: as
-    the environment's scoring gives them. `print` shows what the command `evaluate` prints.
+    agent: its name or path. returns: the episodes' returns, by task, such as a cell of a challenge.
+    scores: what the environment's scoring returns. `print` shows what `evaluate` prints.
     """
 
     agent: str
@@ -164,7 +164,7 @@ class ChallengeScore:
 
     @property
     def mean(self) -> float:
-        """The score: the mean return, of several tasks the sum of these."""
+        """The score: the mean return, or the sum of the tasks' mean returns."""
         return mean_of([*self.returns.values()]).mean
 
     @property
@@ -195,7 +195,7 @@ def score_agent(
     """Score an agent by its environment's scoring: see `environments.challenge.Scoring`.
 
     actor, environment: None for a scripted agent of `env_id`, which the settings name. is_own:
-    whether the environment is a function of the user's, which scores by mean return. trained: see
+    whether the environment is a user's function. Its agents are scored by mean return. trained: see
     `scored`.
     """
     for count, least in (("episodes", 1), ("seed", 0)):
@@ -212,7 +212,7 @@ def score_agent(
 
 
 class Shortfall(NamedTuple):
-    """The mean returns of an agent's likeliest actions, and of sampled ones, which play better."""
+    """The mean returns of an agent's likeliest actions, and of its better sampled actions."""
 
     greedy: float
     sampled: float
@@ -228,23 +228,23 @@ class Shortfall(NamedTuple):
 
 
 def read_scores(file: Path) -> dict[str, Any]:
-    """Return the scores in a file of the command `evaluate`. Raises what `NOT_OURS` has."""
+    """Return the scores in a file of the command `evaluate`. Raises the errors in `NOT_OURS`."""
     return dict(read_json(file, MOST_OF_SCORES))
 
 
 def are_of(scores: Mapping[str, Any], agent: Path) -> bool:
-    """Return whether scores are of the agent that is in a file now. Raises OSError."""
+    """Return whether scores belong to the agent that is in a file now. Raises OSError."""
     return bool(scores.get(AGENT_DIGEST) == sha256_of(agent))
 
 
 def shortfall_in(scores: Mapping[str, Any]) -> Shortfall | None:
-    """Return what scores, as a file keeps them, say of an agent's likeliest actions."""
+    """Return the shortfall in a file's scores, or None."""
     found = scores.get(SHORTFALL)
     return found and Shortfall(float(found["greedy"]), float(found["sampled"]))
 
 
 def known_shortfall(agent: Path) -> Shortfall | None:
-    """Return what an evaluation has found of the agent in a run's folder."""
+    """Return the shortfall that an earlier evaluation found. agent: a file in a run's folder."""
     try:
         scores = read_scores(agent.parent / "evaluation.json")
         return shortfall_in(scores) if are_of(scores, agent) else None
@@ -260,10 +260,10 @@ def scored(
     trained: float | None,
     **played: Any,
 ) -> tuple[Scores, Shortfall | None]:
-    """Return the scores of `Scoring.score`. Warn of likeliest actions that play much worse than a
-    run's training did, and than sampled actions, and return that, too.
+    """Return the scores of `Scoring.score`, and a `Shortfall` or None. Warn of a shortfall: the
+    likeliest actions play much worse than the training's episodes, and than sampled actions.
 
-    Plays sampled episodes only if the training did better.
+    Plays sampled episodes only if the training's returns were better.
 
     trained: the mean return of the last episodes of the training, if it is known.
     """
@@ -273,7 +273,7 @@ def scored(
     if (known := known_shortfall(agent)) is not None:
         return scores, known  # The user was told when the agent was loaded.
     greedy, variance, n_greedy = _all_returns(scoring, scores)
-    # Agents that learned until the end are better than their last episodes.
+    # An agent that learned until the end is better than in the last episodes of its training.
     if trained is None or greedy >= trained - abs(trained) / 2:
         return scores, None
     sampling = player.parameters.actor(player.policy_version, False)
@@ -290,7 +290,7 @@ def scored(
 
 
 def _all_returns(scoring: Scoring, scores: Scores) -> tuple[float, float, int]:
-    """Return the mean of all returns, their variance in each task, and their number."""
+    """Return the mean of all returns, the mean variance within a task, and how many there are."""
     tasks = [np.array(returns) for returns in scoring.returns(scores.to_dict()).values()]
     every = np.concatenate(tasks)
     return float(every.mean()), float(np.mean([task.var() for task in tasks])), len(every)
@@ -304,13 +304,13 @@ def play_with_progress(
     name_of: Callable[[EpisodeSpec], str] = lambda spec: str(spec.number),
     together: int = 1,
 ) -> list[Trajectory]:
-    """Return the trajectories of all these episodes, in their order.
+    """Return the trajectories of all these episodes, in the order of the specs.
 
-    name_of: what an error calls an episode. together: how many a worker is given at a time.
-    Raises TooManyFailuresError, also if any episode cannot be played or has numbers that are not
-    finite: a mean of the others would be biased.
+    name_of: an episode's name in an error. together: how many episodes a worker gets at a time.
+    Raises TooManyFailuresError. It is also raised if a single episode cannot be played or has
+    numbers that are not finite, because a mean of the other episodes would be biased.
     """
-    # Blocks let the bar move. They are large, because some workers wait at the end of each.
+    # Blocks let the bar move. Blocks are large, because some workers wait at the end of a block.
     collector = AsyncCollector(pool, together)
     size = 20 * together * pool.n_workers
     trajectories: list[Trajectory] = []
@@ -334,7 +334,7 @@ def play_with_progress(
 
 
 def _no_score(faults: Iterable[Fault], n_tried: int, name_of: Callable[[EpisodeSpec], str]) -> str:
-    """Return in a line why there is no score. faults: those of episodes that raise exceptions."""
+    """Return a line that says why there is no score. faults: the exceptions of episodes."""
     what = {fault.spec: fault.what for fault in faults}
     specs = sorted(what, key=lambda spec: spec.number)
     names = ", ".join(map(name_of, specs[:MOST_NAMED])) + ", ..." * (len(specs) > MOST_NAMED)
@@ -353,8 +353,8 @@ def record_video(
 ) -> Path:
     """Record the evaluation's first episode as an mp4, in a worker, and return the file.
 
-    worker_timeout: seconds within which each call of the environment must return, and the episode
-    must be written.
+    worker_timeout: the time limit in seconds for each call of the environment, and for writing the
+    episode.
 
     Raises ConfigError if the environment cannot be recorded.
     """
@@ -364,7 +364,7 @@ def record_video(
     if not isinstance(environment, GymnasiumEnvironment):
         raise ConfigError("video", f"{environment.env_id} draws no pictures")
     name = f"{environment.label}-episode-0.mp4"
-    # The library writes through links, so it writes into a folder that nobody else has seen.
+    # Gymnasium writes through links. So it writes into a new folder, where nobody can place a link.
     with TemporaryDirectory(dir=folder) as temporary:
         unseen = Path(temporary).absolute() / "video"
         record = functools.partial(_record, actor, environment, unseen, seed)
@@ -377,7 +377,7 @@ def record_video(
 def _record(
     actor: Actor, environment: GymnasiumEnvironment, folder: Path, seed: int, tell: Tell
 ) -> None:
-    """Record, in a worker. Tell what went wrong, if something did."""
+    """Record an episode, in a worker. If something goes wrong, tell the caller."""
     from gymnasium.error import DependencyNotInstalled
     from gymnasium.wrappers import RecordVideo
 
@@ -391,7 +391,7 @@ def _record(
             raise ValueError("render_mode='rgb_array' has no effect")
         recorded = RecordVideo(env, str(folder), name_prefix=environment.label, disable_logger=True)
     except (DependencyNotInstalled, ModuleNotFoundError) as error:
-        missing = str(error).partition(",")[0]  # Gymnasium names another way to install it.
+        missing = str(error).partition(",")[0]  # Gymnasium's advice after the comma is cut.
         tell(f"{missing}: pip install moviepy")
         return
     except BaseException as error:
@@ -413,8 +413,8 @@ def _record(
 def measures_read(
     environment: Environment, trajectories: Sequence[Trajectory]
 ) -> tuple[Sequence[Measure], Mapping[str, list[Ratio] | list[Times]]]:
-    """Return what is measured of complete episodes, and what each measure reads of them: the
-    guest's measures, or else the total of each cost. Steps without costs have no measures."""
+    """Return the measures of complete episodes, and each measure's readings. The measures are the
+    guest's, or else the total of each cost. Steps without costs have no measures."""
     names = environment.spaces().costs
     if not names:
         return (), {}
@@ -433,7 +433,7 @@ def scoring_of(env_id: str) -> Scoring:
 
 
 class ReturnScoring:
-    """Scoring by mean return, without any settings: see `environments.challenge.Scoring`."""
+    """Scoring by mean return, without settings: see `environments.challenge.Scoring`."""
 
     unit = "episodes"
     settings = Settings
@@ -445,7 +445,7 @@ class ReturnScoring:
         return True
 
     def returns(self, scores: Mapping[str, Any]) -> dict[str, list[float]]:
-        """Return the returns, by the environment's id."""
+        """Return the episodes' returns, by the environment's id."""
         return {str(scores["env"]): list(map(float, scores["returns"]))}
 
     def score(
@@ -461,14 +461,14 @@ class ReturnScoring:
         worker_timeout: float,
         quiet: bool,
     ) -> Evaluation:
-        """Play episodes, each of which depends on the seed and its number alone."""
+        """Play episodes. Each episode depends only on the seed and the episode's number."""
         assert actor is not None
         assert environment is not None
         specs = [
             episode_spec(seed, number, environment.variants, SeedStream.EVALUATION)
             for number in range(episodes)
         ]
-        environment.spaces()  # Workers get what is known of the costs.
+        environment.spaces()  # Learns the costs, which workers receive with the environment.
         start = time.perf_counter()
         n_workers = min(n_workers or usable_cores(), episodes)
         with (

@@ -1,7 +1,7 @@
-"""Means and their 95% intervals, which are Student's: exact for normal values, and good for many.
+"""Means and their 95% intervals by Student's t-distribution, which is exact for normal values.
 
-Values that are far from normal need more of them: of exponential ones, 89% of the intervals of 5
-hold the true mean, and 94% of those of 100.
+For other values, the interval is good if there are many values. Of 95% intervals of exponential
+values, 89% hold the true mean with 5 values, and 94% with 100 values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 
 
 class Mean(NamedTuple):
-    """A mean, and half the width of its 95% interval; NaN of too few values."""
+    """A mean, and half the width of its 95% interval, which is NaN for too few values."""
 
     mean: float
     interval_95: float
@@ -32,7 +32,7 @@ class Mean(NamedTuple):
         return self.told()
 
     def told(self, decimals: int = 2, scale: float = 1, unit: str = "") -> str:
-        """Return the mean, times `scale`, and its interval, if there is one."""
+        """Return the mean, times `scale`, and its interval unless it is NaN, as text."""
         if math.isnan(self.mean):
             return ""
         mean, interval = scale * self.mean, scale * self.interval_95
@@ -41,7 +41,7 @@ class Mean(NamedTuple):
         return f"{mean:{digits}}{half}{unit}"
 
     def plain(self) -> dict[str, Any]:
-        """Return what JSON can hold: None for NaN."""
+        """Return plain values for JSON. None replaces NaN."""
         return {name: None if math.isnan(x) else float(x) for name, x in self._asdict().items()}
 
 
@@ -50,9 +50,9 @@ def mean_of(
 ) -> Mean:
     """Return the sum of the means of independent samples, each times its weight (None: 1).
 
-    The degrees of freedom are Satterthwaite's, with a correction for small samples: `1 / sum(share
-    ** 2 / n) - 1`, where a sample of n values has a share of the sum's variance. chosen_of: see
-    `quantile`.
+    The degrees of freedom are Satterthwaite's with a correction for small samples: `1 / sum(share
+    ** 2 / n) - 1`. n: the number of a sample's values. share: the sample's share of the sum's
+    variance. chosen_of: see `quantile`.
     """
     arrays = [np.asarray(sample, np.float64) for sample in samples]
     weight = np.ones(len(arrays)) if weights is None else np.asarray(weights)
@@ -73,10 +73,11 @@ def mean_of(
 def by_kind(
     returns: Sequence[float], kinds: Sequence[str], drawn: Sequence[str]
 ) -> tuple[list[list[float]], list[float]]:
-    """Return the returns of each kind of episode, and the share of all episodes that it has.
+    """Return the returns of each kind of episode, and each kind's share of all episodes.
 
-    So a mean does not depend on how often each kind happened to be drawn. drawn: what each episode
-    draws its kind from. All returns are of one kind if a kind has fewer than two.
+    So a mean does not depend on how often each kind happened to be drawn. kinds: the kinds of the
+    episodes. drawn: the kinds that an episode draws from. If a kind has fewer than two returns, all
+    returns form one group.
     """
     shares = Counter(drawn)
     pairs = list(zip(returns, kinds, strict=False))
@@ -87,11 +88,11 @@ def by_kind(
 
 
 def over_agents(totals: FloatArray) -> Mean:
-    """Return the mean of the totals [A, E] of A agents in the same E episodes.
+    """Return the mean of the totals [A, E] of A agents that all play the E episodes.
 
-    Agents and episodes are both drawn by chance: the part of the variance that each brings has
-    degrees of freedom of its own (Graybill and Wang, 1980). Of one agent the interval is over
-    episodes, and in one episode it is over agents.
+    Agents and episodes are both random. The agents' part of the variance and the episodes' part
+    have their own degrees of freedom (Graybill and Wang, 1980). For one agent, the interval is over
+    episodes. For one episode, it is over agents.
     """
     n_agents, n_episodes = totals.shape
     if 1 in totals.shape:
@@ -109,7 +110,7 @@ def over_agents(totals: FloatArray) -> Mean:
 
 
 def mean_and_interval(returns: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the mean [X] of runs [run, X], and half its 95% interval [X]; 0 of one run."""
+    """Return the mean [X] of runs [run, X], and half its 95% interval [X]; 0 for one run."""
     n_runs, mean = len(returns), returns.mean(axis=0)
     if n_runs == 1:
         return mean, np.zeros_like(mean)
@@ -118,12 +119,12 @@ def mean_and_interval(returns: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 @functools.lru_cache
 def quantile(freedom: float, chosen_of: int = 1) -> float:
-    """Return how many standard errors half of a 95% interval has.
+    """Return half the width of a 95% interval in standard errors.
 
-    freedom: degrees of freedom, 1 or more. chosen_of: the mean is the highest of so many. Of equal
-    ones, the interval of the highest holds their true mean in 95% of the cases, and else in more.
+    freedom: degrees of freedom, 1 or more. chosen_of: the mean is the highest of so many means. The
+    interval holds the true mean in 95% of cases if all true means are equal, and otherwise in more.
     """
-    # The share of Student's distribution that is below the interval's upper end.
+    # The probability of Student's distribution below the interval's upper end.
     below = _solved(lambda p: p**chosen_of - (1 - p) ** chosen_of, CONFIDENCE, 0.5, 1)
     # sqrt(freedom) * sinh(x) is Student's if the density of x is proportional to cosh(x)**-freedom.
     end = math.acosh(math.exp(40 / freedom))
@@ -138,7 +139,7 @@ def _area(end: float, freedom: float) -> float:
 
 
 def _solved(function: Callable[[float], float], value: float, low: float, high: float) -> float:
-    """Return where an increasing function has the value."""
+    """Return where an increasing function has the value, by bisection."""
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if function(middle) < value else (low, middle)

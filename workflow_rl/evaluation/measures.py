@@ -1,6 +1,6 @@
-"""Measures of episodes: what the return does not say, counted from the costs of each step.
+"""Measures of episodes: what the return does not show, counted from the costs of each step.
 
-A measure is a total of an episode, a share, or a time that an episode's end may cut off.
+A measure is a total of an episode, a share, or a time, which the episode's end may cut off.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from workflow_rl.text_table import text_table
 Costs: TypeAlias = "Mapping[str, FloatArray]"
 """The costs of an episode's steps [T], by name."""
 MEASURES, BY_STEP = "measures", "by_step"
-"""The names under which evaluation.json keeps readings and courses."""
+"""The keys of readings and of courses in evaluation.json."""
 MOST = 1e100
-"""Values of episodes in a file are smaller: their squares are finite."""
+"""Values of episodes in a file must be smaller, so that their squares are finite."""
 MOST_IN_TABLE = 2**25
-"""Times an episode, in the table of a task's times: more would fill the memory."""
+"""The largest table of a task's times, by episode and time, that the memory can hold."""
 MOST_STEPS = 20_000
-"""The longest time that is read from a file: a table of all times is made."""
+"""The longest time in steps that is read from a file, because a table of all times is made."""
 WORST = 0.05
-"""The share of the episodes that count as the worst."""
+"""The share of episodes that count as the worst episodes."""
 
 
 class Ratio(NamedTuple):
-    """Of one episode: a sum, and the sum that it is a share of; 1 for a total of an episode."""
+    """One episode's share: `value` out of `of`. `of` is 1 if the measure is a total."""
 
     value: float
     of: float = 1.0
 
 
 class Times(NamedTuple):
-    """Times of one episode, in steps: those that were seen to their end, and those that were not,
-    which are known only to last longer."""
+    """Times of one episode, in steps. over: the times whose end was seen. cut: the times that the
+    episode's end cut off, which would have been longer."""
 
     over: tuple[int, ...] = ()
     cut: tuple[int, ...] = ()
@@ -50,8 +50,8 @@ class Times(NamedTuple):
 class Measure(NamedTuple):
     """A figure of an episode from the true state.
 
-    read: returns an episode's Ratio, or its Times. unit: what the figure counts. meaning: its
-    definition, a sentence. more_is_better: whether the worst episodes are those with the least.
+    read: returns an episode's Ratio or Times. unit: what the figure counts. meaning: the measure's
+    definition, a sentence. more_is_better: whether episodes with the least are the worst episodes.
     """
 
     name: str
@@ -62,17 +62,17 @@ class Measure(NamedTuple):
 
 
 def total(*names: str) -> Callable[[Costs], Ratio]:
-    """Return what reads the sum of these costs over an episode."""
+    """Return a function that reads the sum of these costs over an episode."""
     return lambda costs: Ratio(_sum(costs, names))
 
 
 def share(names: Sequence[str], of: Sequence[str]) -> Callable[[Costs], Ratio]:
-    """Return what reads the sum of some costs as a share of the sum of others."""
+    """Return a function that reads the sum of the costs `names` as a share of the sum of `of`."""
     return lambda costs: Ratio(_sum(costs, names), _sum(costs, of))
 
 
 def time_above_zero(beginning: str) -> Callable[[Costs], Times]:
-    """Return what reads for how many steps each cost whose name begins so stays above 0."""
+    """Return a function that reads how many steps costs stay above 0. beginning: of their names."""
 
     def read(costs: Costs) -> Times:
         over: list[int] = []
@@ -92,8 +92,8 @@ def time_above_zero(beginning: str) -> Callable[[Costs], Times]:
 
 
 def time_until(begins: str, ends: str) -> Callable[[Costs], Times]:
-    """Return what reads the steps from the first in which one cost is above 0 until the first, from
-    there on, in which another one is. An episode that never begins has no time."""
+    """Return a function that reads a time in steps: from the first step in which the cost `begins`
+    is above 0 to the next step in which `ends` is. Without a beginning, there is no time."""
 
     def read(costs: Costs) -> Times:
         begun = np.flatnonzero(costs[begins] > 0)
@@ -114,9 +114,9 @@ def _sum(costs: Costs, names: Sequence[str]) -> float:
 def read_measures(
     measures: Sequence[Measure], names: Sequence[str], trajectories: Sequence[Trajectory]
 ) -> dict[str, list[Ratio] | list[Times]]:
-    """Return what each measure reads of each episode, by the measure's name.
+    """Return the reading of each episode, by the measure's name.
 
-    names: of the costs [C] that the trajectories, complete episodes, have.
+    names: the names of the trajectories' costs [C]. Trajectories must be complete episodes.
     """
     read: dict[str, list[Any]] = {measure.name: [] for measure in measures}
     for trajectory in trajectories:
@@ -128,16 +128,16 @@ def read_measures(
 
 
 def measures_of_costs(names: Sequence[str]) -> list[Measure]:
-    """Return the totals of costs of which nothing but the names is known."""
+    """Return a measure for each cost: its total. Only the costs' names are known."""
     return [Measure(name, "", f"Sum of {name} over an episode.", total(name)) for name in names]
 
 
 class Figure(NamedTuple):
-    """What a measure is over episodes.
+    """A measure's figures over episodes.
 
-    mean: of an episode's total; the share of all; of times, the mean up to the longest time seen.
-    worst: the mean of the worst 5% of the episodes; NaN of times. median: of times, Kaplan-Meier's,
-    infinite if fewer than half come to an end; NaN of other measures.
+    mean: the mean total, the share over all episodes, or the mean time up to the longest time seen.
+    worst: the mean of the worst 5% of the episodes; NaN for times. median: the Kaplan-Meier median
+    of times, infinite if fewer than half of the times end; NaN for other measures.
     """
 
     mean: Mean
@@ -146,7 +146,7 @@ class Figure(NamedTuple):
 
 
 Readings: TypeAlias = "Sequence[Sequence[Ratio] | Sequence[Times]]"
-"""What a measure reads of the episodes of each task. Tasks are drawn for themselves."""
+"""A measure's readings of the episodes of each task. Each task's episodes are a sample."""
 
 
 def figure_of(readings: Readings, more_is_better: bool = False) -> Figure:
@@ -166,8 +166,8 @@ def figure_of(readings: Readings, more_is_better: bool = False) -> Figure:
 
 
 def difference(ours: Readings, theirs: Readings) -> Mean:
-    """Return how much more one measure is of one agent than of another, in the same episodes. Mean
-    times of both go up to the same time, the longest that was seen of both."""
+    """Return the difference of two agents' means of a measure, in equal episodes. Both mean times
+    go up to the longest time that was seen for both agents."""
     n_times = min(_life_table(readings)[0].shape[1] for readings in (ours, theirs))
     estimate, without = _estimated(ours, n_times)
     other, without_other = _estimated(theirs, n_times)
@@ -175,8 +175,8 @@ def difference(ours: Readings, theirs: Readings) -> Mean:
 
 
 def _estimated(readings: Readings, n_times: int | None = None) -> tuple[float, FloatArray]:
-    """Return the estimate over all episodes, and those [N] without each of the N episodes. n_times:
-    how many times, from 0 on, means of times count; None: all that were seen."""
+    """Return the estimate from all N episodes, and the N estimates without one episode. n_times:
+    mean times go up to n_times - 1 steps; None: up to the longest time seen."""
     read = [of_episode for of_task in readings for of_episode in of_task]
     if not isinstance(read[0], Times):
         values, sizes = np.array(read, np.float64).T
@@ -192,8 +192,8 @@ def _estimated(readings: Readings, n_times: int | None = None) -> tuple[float, F
 
 
 def _half(readings: Readings, without: FloatArray) -> float:
-    """Return half of the 95% interval by the jackknife (Efron 1979) within each task: an episode is
-    left out as a whole, since the times of an episode depend on each other."""
+    """Return half of the 95% interval by the jackknife (Efron 1979) within each task. The jackknife
+    leaves out whole episodes, because an episode's times depend on each other."""
     variance, first = 0.0, 0
     for of_task in readings:
         n = len(of_task)
@@ -213,8 +213,8 @@ def _median(readings: Readings) -> float:
 
 
 def _life_table(readings: Readings) -> tuple[FloatArray, FloatArray]:
-    """Return how many times of each episode end after 0, 1, ... steps, [N, K], and how many last at
-    least so long."""
+    """Return how many times of each episode end after 0, 1, ... steps, [N, K], and how many times
+    last at least 0, 1, ... steps, [N, K]."""
     read = [times for of_task in readings for times in of_task if isinstance(times, Times)]
     n_times = max((time + 1 for times in read for time in (*times.over, *times.cut)), default=0)
     ends, at_risk = np.zeros((2, len(read), n_times))
@@ -226,8 +226,8 @@ def _life_table(readings: Readings) -> tuple[FloatArray, FloatArray]:
 
 
 def _lasting(ends: FloatArray, at_risk: FloatArray) -> FloatArray:
-    """Return the share of times that last longer than 0, 1, ... steps, [..., K]: Kaplan and Meier
-    1958, equation 2b."""
+    """Return the share of times that last longer than 0, 1, ... steps, [..., K]. Source: Kaplan and
+    Meier 1958, equation 2b."""
     risk = np.divide(ends, at_risk, out=np.zeros_like(ends), where=at_risk > 0)
     return np.cumprod(1 - risk, axis=-1)
 
@@ -246,15 +246,15 @@ def measure_lines(measures: Sequence[Measure], readings: Mapping[str, Readings])
 
 
 Plain: TypeAlias = "dict[str, dict[str, str]]"
-"""What the measures read of each episode, by task and by the measure's name, as JSON holds it."""
+"""The readings of episodes as text for JSON, by task and by the measure's name."""
 
 
 def plain_readings(by_task: Mapping[str, Mapping[str, Sequence[Ratio] | Sequence[Times]]]) -> Plain:
     """Return readings for evaluation.json: a word for each episode, because lists take ten times as
-    much room in a file.
+    much space in a file.
 
-    The word 3/8 is the value 3 of 8; where nothing is written behind the value, it is of as much as
-    in the word before, at first of 1. The word 2,5|7 is the times 2 and 5, and 7 cut off.
+    The word 3/8 means the value 3 out of 8. A value without "/" is out of the number in the word
+    before; the first is out of 1. The word 2,5|7 means the times 2 and 5, and a time 7 cut off.
     """
     return {
         task: {name: _words(read) for name, read in measured.items()}
@@ -279,9 +279,9 @@ def _number(value: float) -> str:
 
 
 def readings_in(scores: Mapping[str, Any]) -> dict[str, Readings]:
-    """Return what scores, as evaluation.json keeps them, have of each measure: by the measure's
-    name, the readings of each task. Raises AttributeError, LookupError, TypeError or ValueError for
-    what `plain_readings` does not give."""
+    """Return the readings in the scores of an evaluation.json: the readings of each task, by the
+    measure's name. Raises AttributeError, LookupError, TypeError or ValueError for other values
+    than `plain_readings` returns."""
     tasks = [*scores.get(MEASURES, {}).values()]
     read: dict[str, Readings] = {
         name: [_readings_in_words(measured[name]) for measured in tasks]
@@ -321,8 +321,8 @@ def _steps(text: str) -> tuple[int, ...]:
 
 
 def course_of(values: Sequence[FloatArray]) -> dict[str, list[float]]:
-    """Return how a cost goes through an episode, by its parts: the mean over episodes of the same
-    length, and the ends of what 90% of them have, [T] each. values: [T] of each episode."""
+    """Return the course of a cost over the steps of equally long episodes: the mean, and the ends
+    of the range that holds 90% of episodes, [T] each. values: [T] of each episode."""
     low, high = np.quantile(values, [0.05, 0.95], axis=0)
     mean = np.mean(values, axis=0)
     mean, low, high = np.round([mean, low, high], 3).tolist()
@@ -330,8 +330,8 @@ def course_of(values: Sequence[FloatArray]) -> dict[str, list[float]]:
 
 
 class Kept(NamedTuple):
-    """What a budget limits, over episodes. mean: of the cost's sum. above: the share of the
-    episodes whose sum is above the limit. holds: whether the budget was kept."""
+    """A budget in episodes. mean: the mean of the cost's sum in an episode. above: the share of
+    episodes whose sum is above the limit. holds: whether the episodes kept the budget."""
 
     budget: Budget
     mean: Mean
@@ -351,7 +351,7 @@ def kept_budgets(
     settings: Settings, names: Sequence[str], sums: Sequence[Sequence[float]]
 ) -> list[Kept]:
     """Return whether episodes keep each budget of an algorithm's settings. names: of the C costs.
-    sums: of the costs of N episodes [N, C]; nothing can be said of no episodes."""
+    sums: the episodes' sums of costs [N, C]. Without episodes, the result is empty."""
     kept = []
     for budget in budgets_of(getattr(settings, "budgets", {})) if len(sums) else ():
         of_cost = np.array(sums, np.float64)[:, list(names).index(budget.cost)]

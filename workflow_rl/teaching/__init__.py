@@ -1,8 +1,8 @@
-"""Episodes of others that a new agent copies: files of them, datasets, and who teaches.
+"""Episodes of teachers, which a new agent copies: files of episodes, datasets, and teachers.
 
-A recorder's trajectories go in, and a file comes out; or the other way round.
+Trajectories go in, and a file comes out; or a file goes in, and trajectories come out.
 
-Begin with `episode_files.py`, the package's own format. `minari_datasets.py` writes and reads those
-of Minari. `teachers.py` says who teaches, a user's function among them. In the room above,
-`runs/copy_teacher.py` plays what is recorded, and has a run's agent copy what was recorded.
+Begin with `episode_files.py`, the package's own format. `minari_datasets.py` writes and reads
+Minari's datasets. `teachers.py` has the teachers, such as a user's function. In the room above,
+`runs/copy_teacher.py` plays the episodes to record, and trains a run's agent on recorded episodes.
 """

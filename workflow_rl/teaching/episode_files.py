@@ -30,12 +30,12 @@ _MEMBERS = {f"{name}.npy" for name in ("settings", *_OF_STEPS, *_OF_EPISODES)}
 
 
 MINARI = "minari:"
-"""What the name of a dataset of Minari's begins with."""
+"""The beginning of a path that names a dataset of Minari."""
 
 
 class Recorded(NamedTuple):
-    """Complete episodes, at least one. spaces: as `plain_spaces` gives them. about: where the
-    episodes are from, in plain values."""
+    """Complete episodes, at least one. spaces: the result of `plain_spaces`. about: the origin of
+    the episodes, in plain values."""
 
     trajectories: Sequence[Trajectory]
     spaces: Mapping[str, Any]
@@ -43,8 +43,8 @@ class Recorded(NamedTuple):
 
 
 def plain_spaces(spaces: Spaces) -> dict[str, Any]:
-    """Return what the rows and actions of an environment are, in plain values. What an environment
-    declares of its entities is left out: rows do not depend on it."""
+    """Return a description of an environment's rows and actions, in plain values. Entities are left
+    out, because rows do not depend on the declared entities."""
     team = None if spaces.team is None else spaces.team.to_plain()
     values = {
         "obs_dim": spaces.obs_dim,
@@ -70,14 +70,14 @@ def write_episodes(path: Path, recorded: Recorded) -> None:
 
 
 def dataset_named(path: Path) -> str | None:
-    """Return the id of the dataset of Minari's that a path names; None for a file."""
+    """Return the id of the Minari dataset that a path names; None for a file."""
     return str(path).removeprefix(MINARI) if str(path).startswith(MINARI) else None
 
 
 def holds_episodes(path: Path, ours: bool = False) -> bool:
-    """Return whether a file, or what a path names, is meant to hold recorded episodes.
+    """Return whether a path names a file or dataset of recorded episodes. The content is not read.
 
-    ours: only one that `write_episodes` has written.
+    ours: accept only a file that `write_episodes` has written.
     """
     if dataset_named(path) is not None:
         return True
@@ -93,8 +93,8 @@ def holds_episodes(path: Path, ours: bool = False) -> bool:
 
 
 def require_replaceable(path: Path) -> None:
-    """Raise FileExistsError for a file that holds something else than episodes, and for a dataset
-    of Minari's."""
+    """Raise FileExistsError for an existing file that does not hold our episodes, and for an
+    existing dataset of Minari."""
     if (name := dataset_named(path)) is not None:
         from workflow_rl.teaching import minari_datasets
 
@@ -105,8 +105,8 @@ def require_replaceable(path: Path) -> None:
 
 
 def read_episodes(path: Path) -> Recorded:
-    """Return the episodes in a file, or in a dataset of Minari's. Raises OSError, and ValueError,
-    which says what is wrong."""
+    """Return the episodes in a file or a Minari dataset. Raises OSError, or ValueError with a
+    message that says what is wrong."""
     if (name := dataset_named(path)) is not None:
         from workflow_rl.teaching import minari_datasets
 
@@ -122,7 +122,8 @@ def read_episodes(path: Path) -> Recorded:
 def _parsed(
     settings: dict[str, Any], arrays: dict[str, Any]
 ) -> tuple[list[Trajectory], dict[str, Any]]:
-    """Return episodes and spaces that fit together. Raises UserError, and anything else."""
+    """Return episodes and spaces that fit together. Raises UserError. A damaged file can raise any
+    exception."""
     spaces = settings["spaces"]
     missing = {*_OF_STEPS, *_OF_EPISODES} - arrays.keys()
     if missing:
@@ -180,7 +181,7 @@ def _parsed(
 def _demand_allowed(
     obs: NDArray[Any], action: NDArray[Any], distribution: Distribution, is_masked: bool
 ) -> None:
-    """Raise UserError for numbers beyond float32, and for actions that their masks rule out."""
+    """Raise UserError for numbers that float32 cannot hold, and for actions that masks forbid."""
     with np.errstate(over="ignore"):
         if obs.dtype.kind == "f" and not np.isfinite(obs.astype(np.float32)).all():
             raise UserError("obs has numbers beyond the largest of float32")
@@ -194,7 +195,7 @@ def _demand_allowed(
 
 
 def _sizes(distribution: Distribution) -> NDArray[np.int64] | None:
-    """Return the number of options of each choice; None for actions that are real numbers."""
+    """Return the number of options of each choice; None if actions are real numbers."""
     if isinstance(distribution, Categorical):
         return np.array([distribution.n_outputs])
     if isinstance(distribution, MultiCategorical):
@@ -207,7 +208,7 @@ def _shape_of(distribution: Distribution) -> tuple[int, ...]:
 
 
 def what_is_wrong_with(action: Actions, distribution: Distribution) -> str | None:
-    """Return why actions [B] or [B, K] cannot be drawn from a distribution; None if they can."""
+    """Return why a distribution cannot draw actions [B] or [B, K]; None if it can."""
     if isinstance(distribution, Mixed) and np.isfinite(action).all():
         parts = enumerate(distribution.parts)
         told = (what_is_wrong_with(distribution.of_part(n, action), part) for n, part in parts)

@@ -1,6 +1,6 @@
-"""Episodes as datasets of Minari, read and written by Minari's library.
+"""Episodes as datasets of Minari, which Minari's library reads and writes.
 
-A dataset lies where the library keeps its datasets.
+The library decides where a dataset is stored.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from workflow_rl.teaching.teachers import as_sampled
 def library() -> Any:
     """Return Minari's library. Raises UserError if it is missing."""
     try:
-        import h5py  # noqa: F401  # Minari says that it is missing only when it reads.
+        import h5py  # noqa: F401  # Without h5py, Minari would fail later, when it reads.
         import minari
     except ImportError as error:
         raise UserError(
@@ -45,7 +45,7 @@ def library() -> Any:
 
 
 def folder_of(name: str) -> Path:
-    """Return where a dataset lies, or would lie. Raises UserError."""
+    """Return the folder of a dataset, which may not exist. Raises UserError."""
     minari = library()
     try:
         minari.dataset.minari_dataset.parse_dataset_id(name)
@@ -55,7 +55,7 @@ def folder_of(name: str) -> Path:
 
 
 def digest_of_dataset(name: str) -> str | None:
-    """Return the SHA-256 of a dataset's files, or None if there are none. Raises UserError, and
+    """Return the SHA-256 of a dataset's files, or None if there are no files. Raises UserError, and
     ValueError for files that are too large."""
     files, digest = _files_of(name), hashlib.sha256()
     for file in files:
@@ -82,8 +82,9 @@ def write_dataset(
 ) -> None:
     """Write complete episodes as a new dataset. Raises UserError.
 
-    obs_dim: numbers of a row that an actor sees; the others are left out. observation_space: None
-    for rows of numbers. env_spec: by which the library makes the environment, see `spec_of`.
+    obs_dim: the size of the part of a row that an actor sees. Only this part is written.
+    observation_space: None for rows of numbers. env_spec: a recipe of the environment for the
+    library, see `spec_of`.
     """
     minari, folder = library(), folder_of(name)
     is_new = not folder.exists()
@@ -113,7 +114,7 @@ def write_dataset(
         )
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # It misses an author and a link to code.
+            warnings.simplefilter("ignore")  # Minari warns of a missing author and link to code.
             dataset = minari.create_dataset_from_buffers(
                 name,
                 buffers,
@@ -121,9 +122,9 @@ def write_dataset(
                 action_space=action_space,
                 algorithm_name=str(about["agent"]),
                 description=f"episodes on {about['env']}, by workflow_rl: {dict(about)}",
-                jpeg_encoding=False,  # It would change images.
+                jpeg_encoding=False,  # JPEG would change images.
             )
-        if env_spec is not None:  # Given it before, the library would make an environment here.
+        if env_spec is not None:  # Earlier, the library would make an environment from it.
             dataset.storage.update_metadata({"env_spec": env_spec})
     except (NotImplementedError, ValueError, OSError) as error:
         for part in ("data/main_data.hdf5", "data/metadata.json", "data", "") if is_new else ():
@@ -133,9 +134,9 @@ def write_dataset(
 
 
 def spec_of(environment: Environment, args: Mapping[str, Any]) -> str | None:
-    """Return what Gymnasium's registry says of an environment, with its arguments, as JSON.
+    """Return the environment's spec in Gymnasium's registry, with the arguments, as JSON.
 
-    None for what is not registered, and for what JSON cannot hold, such as a function.
+    None if the environment is not registered, or JSON cannot hold an argument, such as a function.
     """
     if not isinstance(environment, GymnasiumEnvironment) or environment.made_by() is not None:
         return None
@@ -143,7 +144,7 @@ def spec_of(environment: Environment, args: Mapping[str, Any]) -> str | None:
     if spec is None:
         return None
     for name, value in args.items():
-        if name in ("max_episode_steps", "disable_env_checker"):  # Of `gymnasium.make` itself.
+        if name in ("max_episode_steps", "disable_env_checker"):  # Arguments of `gymnasium.make`.
             setattr(spec, name, value)
         else:
             spec.kwargs[name] = value
@@ -154,8 +155,8 @@ def spec_of(environment: Environment, args: Mapping[str, Any]) -> str | None:
 
 
 def read_dataset(name: str) -> tuple[Spaces, dict[str, Any], dict[str, Any]]:
-    """Return the spaces of a dataset, its arrays as docs/reference/episodes.md has them, and where
-    it is from. Raises ValueError, which says what is wrong.
+    """Return a dataset's spaces, its arrays in the form of docs/reference/episodes.md, and its
+    origin. Raises ValueError with a message that says what is wrong.
 
     Nothing that the dataset names is imported, called or fetched.
     """
@@ -167,7 +168,7 @@ def read_dataset(name: str) -> tuple[Spaces, dict[str, Any], dict[str, Any]]:
         storage = minari.dataset.minari_storage.MinariStorage
         metadata = storage.read_raw_metadata(folder / "data")
         if not {"observation_space", "action_space"} <= metadata.keys():
-            # The library would make the environment that the file names.
+            # Without spaces, the library would make the environment that the file names.
             raise UserError("it does not tell its spaces")
         dataset = minari.load_dataset(name)
         written = [
@@ -188,7 +189,7 @@ def read_dataset(name: str) -> tuple[Spaces, dict[str, Any], dict[str, Any]]:
 
 
 def _require_plain_names(space: spaces.Space[Any]) -> None:
-    """Raise UserError for an entry of a Dict that Minari takes for several."""
+    """Raise UserError if Minari would read an entry of a Dict as several entries."""
     if isinstance(space, spaces.Tuple | spaces.Dict):
         names = [*space.spaces] if isinstance(space, spaces.Dict) else []
         if cut := [name for name in names if "/" in str(name)]:
@@ -198,8 +199,8 @@ def _require_plain_names(space: spaces.Space[Any]) -> None:
 
 
 def _as_written(space: spaces.Space[Any], plain: Any) -> spaces.Space[Any]:
-    """Return a space with the entries of each Dict in the order in which they were written. The
-    library sorts them. plain: what the file says of the space."""
+    """Return a space whose Dicts have their entries in the written order. The library sorts
+    entries. plain: the file's description of the space."""
     if isinstance(space, spaces.Dict):
         parts = plain["subspaces"]
         of = {name: _as_written(space.spaces[name], part) for name, part in parts.items()}
@@ -211,7 +212,7 @@ def _as_written(space: spaces.Space[Any], plain: Any) -> spaces.Space[Any]:
 
 
 class _Recording(gymnasium.Env[Any, Any]):
-    """Shows an episode of a dataset, so that its rows are those of an environment."""
+    """Plays back an episode of a dataset, so that `FlatEnv` makes its rows."""
 
     episode: Any
 
@@ -250,7 +251,7 @@ def _arrays(episodes: Iterator[Any], env: _Recording, flat: Any) -> dict[str, An
         "length": np.array(lengths),
         "last_obs": np.stack(last_rows),
         "terminated": np.array(terminated),
-        # What does not end in itself was cut off.
+        # An episode that did not terminate was cut off.
         "truncated": ~np.array(terminated),
         "episode": np.arange(len(lengths)),
         "variant": np.full(len(lengths), ""),
@@ -258,14 +259,14 @@ def _arrays(episodes: Iterator[Any], env: _Recording, flat: Any) -> dict[str, An
 
 
 def _at(part: Any, step: int) -> Any:
-    """Return an observation or action of an episode's, whose parts are in columns."""
+    """Return the observation or action of one step. part: a column, or a dict or tuple of them."""
     if isinstance(part, dict):
         return {name: _at(of, step) for name, of in part.items()}
     return tuple(_at(of, step) for of in part) if isinstance(part, tuple) else part[step]
 
 
 def _columns(space: spaces.Space[Any], given: Sequence[Any]) -> Any:
-    """Return observations or actions as Minari keeps them: the opposite of `_at`."""
+    """Return observations or actions in Minari's columns: the inverse of `_at`."""
     if isinstance(space, spaces.Dict):
         return {
             name: _columns(of, [taken[name] for taken in given])

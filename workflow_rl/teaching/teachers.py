@@ -1,5 +1,4 @@
-"""Who teaches, a user's function among them, the episodes that a teacher plays, and how they are
-told."""
+"""Teachers, such as a user's function, the episodes that a teacher plays, and texts about them."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ PROGRESS_STEPS = 10
 
 
 class Teacher(NamedTuple):
-    """An actor, and what makes the envs that it plays in."""
+    """An actor, and the factory of the envs that the actor plays in."""
 
     make_envs: EnvBatchFactory
     actor: Actor
@@ -52,12 +51,12 @@ def returns_in_words(told: Mapping[str, Any]) -> str:
 
 
 def agreement_in_words(agreement: float | None) -> str:
-    """Return a copy's agreement with its teacher as text. None: the agreement cannot be told."""
+    """Return a copy's agreement with its teacher as text. None: the agreement is unknown."""
     return "unknown" if agreement is None else f"{agreement:.1%}"
 
 
 def plays_on(policy: Policy, spaces: Spaces) -> bool:
-    """Return whether a policy acts on rows of an environment with these spaces."""
+    """Return whether a policy can act on rows of an environment with these spaces."""
     if isinstance(policy, TeamPolicy):
         return policy.parameters.layout == spaces.team
     assert isinstance(policy, NumpyPolicy)
@@ -70,7 +69,7 @@ def plays_on(policy: Policy, spaces: Spaces) -> bool:
 
 
 def returns_of(trajectories: Sequence[Trajectory]) -> dict[str, Any]:
-    """Return the number of episodes, and the mean of their returns with its 95% interval."""
+    """Return the number of episodes, and the mean return with its 95% interval."""
     mean = mean_of([[trajectory.episode_return for trajectory in trajectories]]).plain()
     return {"episodes": len(trajectories)} | {f"return_{name}": x for name, x in mean.items()}
 
@@ -84,10 +83,10 @@ def teaching_episodes(
     quiet: bool,
     who: str = "the teacher",
 ) -> list[Trajectory]:
-    """Return episodes as an agent of version 0 would have played them. Raises TooManyFailuresError
-    and StopRequested.
+    """Return episodes of an actor, with policy version 0 and without advice. Raises
+    TooManyFailuresError and StopRequested.
 
-    n_envs: of the pool's workers together. who: what the progress bar calls the actor.
+    n_envs: the number of all workers' envs. who: the actor's name on the progress bar.
     """
     size = max(math.ceil(len(specs) / PROGRESS_STEPS), 2 * n_envs)
     trajectories: list[Trajectory] = []
@@ -107,15 +106,15 @@ def teaching_episodes(
 
 
 class FunctionActor:
-    """Plays as a function of observations, or as objects of a class, one for each episode.
+    """Plays by a user's function, or by a user's class, which makes an object for each episode.
 
-    The function, or the method `act` of the objects, takes an observation of the environment's and
-    returns an action of the environment's. If observations come with masks, the mask is the second
-    argument. If the objects have a method `reset`, it is called with the episode's seed. What only
-    a critic sees is not shown. Of a simulator or a guest, the observation is the row of numbers
+    The function, or the objects' method `act`, takes an observation of the environment and returns
+    an action of the environment. If the environment has masks, the mask is the second argument. If
+    the objects have a method `reset`, it is called with the episode's seed. Inputs that only a
+    critic sees are not passed. For a simulator or a guest, the observation is the row of numbers
     that policies see.
 
-    n_seen: numbers of an observation. masked: whether a row ends with a mask. observation: the
+    n_seen: the size of an observation. masked: whether a row ends with a mask. observation: the
     space of observations, None for rows of numbers. action: the space of actions.
     """
 
@@ -154,7 +153,7 @@ class FunctionActor:
 
 
 class TeamOfFunctions:
-    """Plays all agents of a team, each by an actor of its own. Their seeds differ."""
+    """Plays all agents of a team. Each agent has its own actor, with its own seed."""
 
     policy_version = 0
 
@@ -179,7 +178,8 @@ class TeamOfFunctions:
 
 
 def actor_of(asked: Callable[..., Any], environment: Environment) -> Actor:
-    """Return what plays as a function, in the place of each agent: see `FunctionActor`."""
+    """Return an actor that plays by a user's function or class: see `FunctionActor`. In a team,
+    each agent plays by it."""
     declared = environment.spaces()
     layout = declared.team
     if layout is None:
@@ -199,7 +199,7 @@ def actor_of(asked: Callable[..., Any], environment: Environment) -> Actor:
 def spaces_of(
     environment: Environment,
 ) -> tuple[spaces.Space[Any] | None, spaces.Space[Any]]:
-    """Return the space of what an actor sees, None for rows of numbers, and that of actions."""
+    """Return the space of an actor's observations, None for rows of numbers, and of actions."""
     declared = environment.spaces()
     if not isinstance(environment, GymnasiumEnvironment):
         return None, spaces.Discrete(declared.distribution.n_outputs)
@@ -208,7 +208,7 @@ def spaces_of(
 
 
 def as_sampled(space: spaces.Space[Any], action: Any) -> NDArray[Any]:
-    """Return an action of the environment's as policies sample it. Raises ValueError."""
+    """Return an action of the environment in the form that policies sample. Raises ValueError."""
     try:
         chosen = np.concatenate([*_parts(space, action)])
     except (LookupError, TypeError, ValueError):
@@ -219,7 +219,8 @@ def as_sampled(space: spaces.Space[Any], action: Any) -> NDArray[Any]:
 
 
 def _parts(space: spaces.Space[Any], action: Any) -> Iterator[NDArray[Any]]:
-    """Yield the choices, from 0 on, and the numbers of an action. Raises ValueError and others."""
+    """Yield an action's choices, counted from 0, and its numbers. Raises ValueError, LookupError or
+    TypeError."""
     if isinstance(space, spaces.Tuple | spaces.Dict):
         has_names, inner = isinstance(space, spaces.Dict), inner_spaces(space)
         if isinstance(action, Mapping) != has_names or len(action) != len(inner):

@@ -27,7 +27,7 @@ from workflow_rl.environments.episode import EpisodeSpec
 class SyncCollector:
     """Plays episodes in `n_envs` envs of a pool's workers, which wait for each other at every step.
 
-    Returns bit for bit what AsyncCollector returns.
+    The rollouts equal the rollouts of AsyncCollector bit for bit.
     """
 
     def __init__(self, pool: AnyPool, n_envs: int) -> None:
@@ -40,7 +40,7 @@ class SyncCollector:
     def collect(
         self, actor: Actor, specs: Sequence[EpisodeSpec], following: Following = lambda: None
     ) -> Rollout:
-        """Play every spec. What follows waits, since all envs step together."""
+        """Play every spec. `following` is ignored, because all envs step together."""
         skipped: set[int] = set()
 
         def play() -> Iterable[Trajectory]:
@@ -73,7 +73,7 @@ class SyncCollector:
     def _rollout(
         self, play: Callable[[], Iterable[Trajectory]], leave_out: Callable[[int], None]
     ) -> Rollout:
-        """Play; after each unplayable episode leave it out and play again from the beginning."""
+        """Play. If an episode is unplayable, leave it out, and play again from the beginning."""
         gathering, busy_before = Gathering(self.pool), self.envs.busy_seconds
         skipped: list[int] = []
         while True:
@@ -88,21 +88,20 @@ class SyncCollector:
         return gathering.rollout(skipped)
 
 
-# The multiplier of Knuth's MMIX. Any large odd number would do.
+# The multiplier of Knuth's MMIX. Any large odd number could replace it.
 _MULTIPLIER = np.uint64(6364136223846793005)
 
 _log = logging.getLogger(__name__)
 
 
 class PooledEnvs:
-    """`n_envs` envs, an EnvBatch: env `i` lives on worker `i % n_workers`.
+    """`n_envs` envs, an EnvBatch. Env `i` belongs to worker `i % n_workers`.
 
-    Every call waits for all the workers that it involves. If a worker fails, its envs are brought
-    back in a new one by playing their episodes again. Calls raise EpisodeError for
-    an episode that raises the same exception however often it is played, TooManyFailuresError and
-    StopRequested.
+    Every call waits for all workers of its envs. If a worker fails, a new worker plays the envs'
+    episodes again up to the current step. Calls raise TooManyFailuresError, StopRequested, and
+    EpisodeError if an episode raises the same exception every time.
 
-    busy_seconds: wall time that workers spent on steps and resets so far, added up.
+    busy_seconds: the sum of the wall time that workers spent on steps and resets.
     """
 
     def __init__(self, pool: AnyPool, n_envs: int) -> None:
@@ -110,10 +109,10 @@ class PooledEnvs:
         self.n_envs = n_envs
         self.busy_seconds = 0.0
         self._pool = pool
-        # By env: an episode follows from its spec and its actions.
+        # By env: the spec and the actions, which decide an episode.
         self._specs: dict[int, EpisodeSpec] = {}
         self._actions: dict[int, list[Any]] = {}
-        # By env: the number of answers that its episode has given so far, and a digest of them.
+        # By env: the number of its episode's answers so far, and a digest of these answers.
         self._n_answers = np.zeros(n_envs, np.int64)
         self._digests = np.zeros(n_envs, np.uint64)
 
@@ -138,7 +137,7 @@ class PooledEnvs:
         return self._ask_all(envs, Command.STEP, payload_for)
 
     def forget(self) -> None:
-        """Forget the episodes that are not finished: no call will continue them."""
+        """Forget the unfinished episodes, which no call will continue."""
         self._specs.clear()
 
     def close(self) -> None:
@@ -150,7 +149,7 @@ class PooledEnvs:
     def _ask_all(
         self, envs: Sequence[int], command: Command, payload_for: Callable[[Sequence[int]], Any]
     ) -> StepAnswers:
-        """Ask every worker that has some of the envs, and wait for all answers: the barrier."""
+        """Ask every worker of these envs, and wait for all answers."""
         groups: dict[int, list[int]] = {}
         for env in envs:
             groups.setdefault(env % self._pool.n_workers, []).append(env)
@@ -178,7 +177,7 @@ class PooledEnvs:
         self._pool.trace.mark(COLLECTOR, Activity.ACTING)
         if unplayable is not None:
             raise unplayable
-        # From the order of the workers to that of `envs`.
+        # The answers are in the order of the workers, and are sorted into the order of `envs`.
         row_of = {env: row for row, env in enumerate(itertools.chain(*groups.values()))}
         rows = [row_of[env] for env in envs]
         transitions = joined(answers).at(rows)
@@ -193,7 +192,7 @@ class PooledEnvs:
         return transitions
 
     def _recover(self, worker: int, error: WorkerError, group: Sequence[int]) -> StepAnswers:
-        """Replace a worker and bring back its envs. Return the last transitions of the group."""
+        """Replace a worker, and play its envs' episodes again. Return the group's transitions."""
         envs = [env for env in self._specs if env % self._pool.n_workers == worker]
         while True:
             self._pool.replace(worker, error)
@@ -209,8 +208,7 @@ class PooledEnvs:
     def _replayed(self, worker: int, envs: Sequence[int]) -> StepAnswers:
         """Play a new worker's episodes again. Return the envs' last transitions.
 
-        Every step has a deadline of its own, so that a sound worker is not taken for one that
-        hangs, however long the episodes are.
+        Every step has its own deadline. So in long episodes, too, a sound worker is not late.
         """
 
         def ask(command: Command, asked: Sequence[int], what: Any) -> StepAnswers:
@@ -247,7 +245,7 @@ class PooledEnvs:
 def digests_after(digests: NDArray[np.uint64], answers: StepAnswers) -> NDArray[np.uint64]:
     """Add answers of M envs to the digests [M] of their earlier answers.
 
-    Polynomials modulo 2**64 (Knuth 1998, section 6.4), for all envs at once.
+    The digests are polynomials modulo 2**64 (Knuth 1998, section 6.4), for all envs at once.
     """
     for column in answers.columns:
         rows = np.ascontiguousarray(column).view(np.uint8).reshape(len(digests), -1)
@@ -258,7 +256,7 @@ def digests_after(digests: NDArray[np.uint64], answers: StepAnswers) -> NDArray[
 
 @functools.cache
 def _powers(n: int) -> NDArray[np.uint64]:
-    """Return the powers of the multiplier from the 0th to the nth, [n + 1]."""
+    """Return the powers 0 to n of the multiplier, [n + 1]."""
     powers = np.full(n + 1, _MULTIPLIER)
     powers[0] = 1
     return np.multiply.accumulate(powers)

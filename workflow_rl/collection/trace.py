@@ -1,7 +1,7 @@
-"""The trace of a run: what the learner, the collector and every worker do when.
+"""The trace of a run: the activities of the learner, the collector and every worker over time.
 
-Perfetto opens the file. A process or thread marks the moments at which an activity begins. A span
-lasts from one mark to the next, so the spans of a row never overlap and leave no time out.
+Perfetto opens the file. A process or thread marks the times at which its activities begin. A span
+lasts from one mark to the next, so the spans of a row never overlap and have no gaps.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from workflow_rl.output_files import write_text
 
 LEARNER = "learner"
 COLLECTOR = "collector"
-MAX_SPANS = 640_000  # A file below 50 MB, which viewers open in a few seconds.
+MAX_SPANS = 640_000  # The file is below 50 MB, so that viewers open it in a few seconds.
 ACTIVITY_BITS = 4
-"""A mark is an integer: a time in nanoseconds and, in its lowest bits, an activity."""
+"""A mark is an integer: a time in nanoseconds, whose lowest bits hold an activity instead."""
 
 _log = logging.getLogger(__name__)
 
 
 class Activity(IntEnum):
-    """What a row of a trace shows. Playing is stepping or acting. Idle time is left blank.
+    """The activities in a row of a trace. Playing is stepping or acting. Idle time is not shown.
 
     HELD: the collector waits because the learner is behind.
     """
@@ -52,7 +52,7 @@ class Activity(IntEnum):
 
 
 def unpacked_marks(marked: int) -> tuple[int, Activity]:
-    """Return a mark's time, in nanoseconds of a clock that all processes share, and activity."""
+    """Return a mark's time, in nanoseconds of a clock of all processes, and its activity."""
     return marked >> ACTIVITY_BITS, Activity(marked & (1 << ACTIVITY_BITS) - 1)
 
 
@@ -61,7 +61,7 @@ class Trace:
 
     Any thread may write, but only one thread at a time may write to a row.
 
-    path: the file; None records nothing. about: plain values for whoever draws the file.
+    path: the file; None records nothing. about: plain values for programs that draw the file.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Trace:
         self.path = path
         self._about = dict(about or {})
         self._rows: defaultdict[str, array[int]] = defaultdict(lambda: array("q"))
-        # There is no lock: two threads at once may miscount by little.
+        # Without a lock, two threads at once may miscount a little.
         self._room = MAX_SPANS
 
     @property
@@ -85,9 +85,9 @@ class Trace:
             self._room -= 1
 
     def take_marks(self, worker: str, message: Any, ahead: int = 0) -> Any:
-        """Return the answer in a worker's message, and take the marks that may come with it.
+        """Return the answer in a worker's message, and take the message's marks, if there are any.
 
-        ahead: nanoseconds to add to the times, if another machine's clock measured them.
+        ahead: nanoseconds to add to the times, if another machine's clock measured the times.
         """
         if type(message) is not tuple:
             return message
@@ -151,7 +151,7 @@ def _metadata(name: str, tid: int, args: Mapping[str, Any]) -> str:
 def _events(marks: array[int], tid: int, start: int) -> Iterator[str]:
     for marked, following in pairwise(marks):
         (begin, activity), (end, next_activity) = unpacked_marks(marked), unpacked_marks(following)
-        # Nobody knows when the last activity of a dead process ended.
+        # The end of a dead process's last activity is unknown.
         if activity != Activity.IDLE and next_activity != Activity.STARTING:
             yield (
                 f'{{"name":"{activity.name.lower()}","ph":"X","ts":{_microseconds(begin - start)},'
@@ -160,5 +160,5 @@ def _events(marks: array[int], tid: int, start: int) -> Iterator[str]:
 
 
 def _microseconds(nanoseconds: int) -> str:
-    """Return microseconds with exact decimals, so that spans that touch share one number."""
+    """Return microseconds with exact decimals, so that a span ends where the next span begins."""
     return f"{nanoseconds // 1000}.{nanoseconds % 1000:03d}"

@@ -1,4 +1,4 @@
-"""A user's environment is first made and played in a worker, which hurts nobody but itself."""
+"""A user's environment is first made and played in a worker, because it can end its process."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from workflow_rl.errors import ConfigError
 
 TIMEOUT = 60.0
 START_SECONDS = 60.0
-"""How long a worker that starts may be silent. Nothing of the environment happens then."""
+"""How long a starting worker may be silent. It does not run the environment's code yet."""
 SLOW_SECONDS = 15.0
 _steps_together: dict[str, bool] = {}
-"""By id, since a config is resolved several times."""
+"""The answers of `steps_together`, by the environment's id."""
 
 _log = logging.getLogger(__name__)
 
@@ -34,9 +34,8 @@ def learn_facts(
 ) -> str | None:
     """Learn the spaces of a user's environment from a worker, unless they are known.
 
-    timeout: seconds within which each call of the environment must return. plays: whether the
-    worker also plays the environment. If it does, the function returns what `Environment.check`
-    returns.
+    timeout: the time limit in seconds for each call of the environment. plays: whether the worker
+    also plays the environment. Then this function returns what `Environment.check` returns.
 
     Raises ConfigError.
     """
@@ -61,16 +60,16 @@ def learn_facts(
 
 
 def check(environment: Environment, timeout: float = TIMEOUT) -> str | None:
-    """Learn the spaces, and play: see `Environment.check`. Raises ConfigError."""
+    """Learn the spaces, and play the environment: see `Environment.check`. Raises ConfigError."""
     if isinstance(environment, GymnasiumEnvironment):
         return learn_facts(environment, timeout, plays=True)
     return environment.check()
 
 
 def steps_together(environment: Environment, timeout: float = TIMEOUT) -> bool:
-    """Return `Environment.steps_together`, for which the user's module is imported in a worker.
+    """Return `Environment.steps_together`. A worker imports the user's module for this.
 
-    Raises ConfigError if the module does not come to its end.
+    Raises ConfigError if the import of the module does not end.
     """
     if not isinstance(environment, GymnasiumEnvironment) or not environment.imports_a_module:
         return environment.steps_together
@@ -85,14 +84,14 @@ def steps_together(environment: Environment, timeout: float = TIMEOUT) -> bool:
 
 
 def _tell_of_steps(environment: GymnasiumEnvironment, tell: Tell) -> None:
-    with suppress(BaseException):  # `check` says what is wrong with the module.
+    with suppress(BaseException):  # `check` reports what is wrong with the module.
         tell(environment.steps_together)
 
 
 def ask(function: Callable[[Tell], None], env_id: str, timeout: float = TIMEOUT) -> Iterator[Any]:
-    """Call a function in a worker of its own, and yield what it tells.
+    """Call a function in a new worker, and yield the answers that it sends.
 
-    In a worker, the function is called at once: a second worker would protect nobody.
+    Inside a worker, the function is called directly, because a second worker is not needed.
 
     Args:
         function: the worker calls it with a function that sends answers. cloudpickle sends both.
@@ -135,7 +134,7 @@ def ask(function: Callable[[Tell], None], env_id: str, timeout: float = TIMEOUT)
 
 
 def _no_envs(n_envs: int) -> Any:
-    return ExitStack()  # It can be closed.
+    return ExitStack()  # An object with the method close.
 
 
 def _without_envs(function: Callable[[Tell], None], envs: Any, tell: Tell) -> None:

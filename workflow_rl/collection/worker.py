@@ -1,6 +1,6 @@
-"""What runs in a worker process: its loop, its envs and its actor, and what a traced one records.
+"""What runs in a worker process: the answers to requests, envs and an actor, and marks of a trace.
 
-Imports no torch.
+This module does not import torch.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 _ROOT = Path(__file__).resolve().parents[2]
 _OWN_CODE = (str(_ROOT / "workflow_rl") + os.sep, str(_ROOT / "agents") + os.sep)
 _LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib"))
-"""The frames of neither are the user's code."""
+"""The folders of this package and of libraries. Frames of other files are the user's code."""
 
 
 class Worker:
     """A worker's envs and actor, and its answers to requests.
 
-    step_delay: seconds that are added to every step. traced: record what the worker does, and send
-    the record along with answers.
+    step_delay: seconds that are added to every step. traced: record the worker's activities, and
+    send the record with answers.
 
-    start_result: the result of the reply to START. failure: what ended the worker, if it has ended.
-    send: sends a message while a function is called that is asked.
+    start_result: the result of the reply to START. failure: the Failure that ended the worker, or
+    None. send: sends a message during the function of an ASK.
     """
 
     def __init__(self, n_envs: int, step_delay: float = 0.0, traced: bool = False) -> None:
@@ -58,12 +58,12 @@ class Worker:
         self._mark(Activity.STARTING)
 
     def _mark(self, activity: Activity) -> None:
-        """Record what the worker does from now on, if it is traced."""
+        """If the worker is traced, record that it begins this activity."""
         if self._marks is not None:
             self._marks.add(activity)
 
     def messages(self, request: Request) -> Iterator[Any]:
-        """Do what a request asks. Yield the messages to send: replies, or the Failure at last.
+        """Do what a request asks. Yield the messages to send: replies, and a Failure at the end.
 
         After a failure, every request yields the Failure. `Trace.take_marks` reads the messages.
         """
@@ -162,19 +162,19 @@ def failure_of(command: Command, error: BaseException) -> Failure:
     return Failure(command, summary, shortened(told, 10 * MOST), spec, final)
 
 
-# Nanoseconds between messages with marks. At every step of a barrier they would cost several
-# percent of the speed.
+# The least nanoseconds between messages with marks. In synchronous collection, marks in the answer
+# to every step would cost several percent of the speed.
 SENT_EVERY = 50_000_000
 
 
 class WorkerMarks:
     """The marks of a worker that are not sent yet.
 
-    A worker that acts by itself marks resets, and all between them as playing: to read the clock
-    twice a step would cost a percent of CybORG's speed. If the main process acts, every step is a
-    message.
+    A worker that acts by itself marks only resets and the playing between resets. To read the clock
+    twice in each step would cost a percent of CybORG's speed. If the main process acts, every step
+    is a message.
 
-    due: marks are sent with the first message whose mark is not below this.
+    due: marks are sent with the first message whose mark is not below this number.
     """
 
     def __init__(self) -> None:
@@ -182,33 +182,33 @@ class WorkerMarks:
         self._marks: list[int] = []
 
     def add(self, activity: int) -> int:
-        """Mark that this activity begins now. Return the mark."""
+        """Mark the beginning of this activity. Return the mark."""
         marked = time.perf_counter_ns() << ACTIVITY_BITS | activity
         self._marks.append(marked)
         return marked
 
     def take(self) -> bytes:
-        """Return all marks so far, int64, and forget them."""
+        """Return all marks so far, int64, and forget these marks."""
         self.due = self._marks[-1] + (SENT_EVERY << ACTIVITY_BITS)
         marks = array("q", self._marks).tobytes()
         self._marks.clear()
         return marks
 
     def along(self, answer: Any) -> Any:
-        """Return the message for an answer that is sent now, with the marks if they are due.
+        """Return the message for an answer that is sent now. If marks are due, they are in it.
 
         `Trace.take_marks` reads the message.
         """
         return (answer, self.take()) if self.add(Activity.SENDING) >= self.due else answer
 
     def last(self) -> tuple[None, bytes]:
-        """Return the last message: all marks that are left, and no answer."""
+        """Return the last message, which has the remaining marks and no answer."""
         self.add(Activity.IDLE)
         return None, self.take()
 
 
 class TracedEnvs:
-    """Envs that mark resetting, and playing from there on. An EnvBatch."""
+    """An EnvBatch that marks resetting, and playing after each reset."""
 
     def __init__(self, envs: EnvBatch, marks: WorkerMarks) -> None:
         self.n_envs, self.step, self.close = envs.n_envs, envs.step, envs.close

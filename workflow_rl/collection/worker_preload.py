@@ -1,6 +1,6 @@
-"""What all workers need. The process that workers are forked from imports this module last.
+"""The imports of all workers. The fork server of the workers imports this module last.
 
-That process also becomes the parent of what a worker's environments have started and left behind.
+The fork server also becomes the parent of processes that an ended worker's environments started.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import workflow_rl.collection.worker_process  # noqa: F401
 SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER of Linux's prctl."""
 
-with suppress(AttributeError, OSError):  # Other systems lack it.
+with suppress(AttributeError, OSError):  # Other systems have no prctl.
     ctypes.CDLL(None).prctl(SUBREAPER, 1)
-# Such processes are none that the fork server has forked.
+# The fork server warns when a process ends that it did not fork.
 warnings.filterwarnings("ignore", "forkserver: waitpid returned unexpected pid")
 gc.collect()

@@ -1,4 +1,4 @@
-"""The process of a worker: how it begins, what it may not do, and how it ends."""
+"""The process of a worker: its start, its end, and what is forbidden in a worker."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def worker_main(
     traced: bool,
     variables: Mapping[str, str],
 ) -> None:
-    """Make envs, then answer the requests that the pipe brings, until one asks to close.
+    """Make envs, then answer the requests from the pipe, until a request is CLOSE.
 
-    The process ends at once when the main process is gone. life: a Life that the main process
-    sees. variables: of the environment; the fork server has older ones. See `Worker` for the other
-    arguments.
+    The process ends at once when the main process ends. life: a Life in shared memory.
+    variables: the main process's environment variables now; the fork server's are older. See
+    `Worker` for the other arguments.
     """
     global _is_worker
     os.environ.clear()
@@ -42,9 +42,9 @@ def worker_main(
     _is_worker = True
     show_life_in(life)
     sys.stdout, sys.stderr = LenientStream(sys.stdout), LenientStream(sys.stderr)
-    # The garbage collector must not visit, and so copy, objects that the fork shares with others.
+    # The garbage collector must not visit shared objects, because a visit copies their memory.
     gc.freeze()
-    from workflow_rl.collection.worker import Worker  # The main process needs none of it.
+    from workflow_rl.collection.worker import Worker  # The main process does not need this module.
 
     worker = Worker(n_envs, step_delay, traced)
     request = Request(Command.START, pickled_make_envs)
@@ -55,10 +55,10 @@ def worker_main(
         if os.getpid() != own_pid:
             os._exit(0)
         pipe.send(Numbered(number, n_sent + 1, message))
-        n_sent += 1  # What cannot be pickled has not been sent.
+        n_sent += 1  # A message that cannot be pickled is not counted.
 
     worker.send = send
-    # What an environment forks has no part in the conversation, even if it comes back to here.
+    # A process that an environment forks must not use the pipe, even if it returns to this loop.
     os.register_at_fork(after_in_child=pipe.close)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # The main process is gone.
         while True:
@@ -77,7 +77,7 @@ def is_worker() -> bool:
 
 
 def require_no_worker(what: str) -> None:
-    """Raise RuntimeError in a worker. what: what is asked for, as a sentence without an end."""
+    """Raise RuntimeError in a worker. what: the beginning of the message."""
     if _is_worker:
         raise RuntimeError(
             f"{what} in a worker. If a script trains on an environment of its own module, which "
@@ -86,13 +86,13 @@ def require_no_worker(what: str) -> None:
 
 
 def _die_with_main_process() -> None:
-    # Terminals and schedulers signal every process of a run: only the main process acts on it.
+    # Terminals and schedulers signal every process of a run. Only the main process handles signals.
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     parent = parent_process()
     assert parent is not None
-    # A group of its own: an environment's processes end with the worker.
+    # The worker has its own process group, so that an environment's processes end with the worker.
     os.setpgrp()
     current_process().daemon = False  # Environments may start processes.
 

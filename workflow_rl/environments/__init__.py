@@ -1,12 +1,12 @@
-"""What an environment is, and how one is made of what a user names.
+"""What an environment is, and how a user's name for an environment becomes an environment.
 
-In: an id or `module:name`, with arguments. Out: an `Environment`: spaces, and batches of envs whose
-observations are flat rows. Guests bring environments of their own.
+An id or `module:name` with arguments goes in. An `Environment` comes out: spaces, and batches of
+envs whose observations are flat rows. Guests bring their own environments.
 
 Begin with `environment.py` (what a run needs), `source.py` (who makes it) and `env_batch.py` (what
-collection steps). `gymnasium_env.py`, `making.py` and `flat_env.py` adapt Gymnasium's environments,
-`joint_env.py` those of PettingZoo, `simulator.py` those in another interpreter. `challenge.py` says
-what a guest can tell.
+collection steps). `gymnasium_env.py`, `making.py` and `flat_env.py` adapt Gymnasium's environments.
+`joint_env.py` adapts PettingZoo's environments, and `simulator.py` environments in another
+interpreter. `challenge.py` lists what a guest can bring.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     if name in ("BatchedEnv", "BatchedTeamEnv", "TeamStep"):
-        # It imports Gymnasium, which an error in the options does without.
+        # The import of Gymnasium is slow, and not needed to report an error in the options.
         from workflow_rl.environments import joint_batch
 
         return getattr(joint_batch, name)

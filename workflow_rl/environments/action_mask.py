@@ -1,9 +1,9 @@
 """Masks of actions as environments offer them: in `info`, as an entry of a Dict observation, or by
 a method.
 
-The first two are Gymnasium's and PettingZoo's conventions, a method `action_masks` is that of
-sb3-contrib. `agents.policies.distributions` says how policies see masks. Another entry,
-`privileged_obs`, is for a critic alone.
+Masks in `info` or in observations are conventions of Gymnasium and PettingZoo. A method
+`action_masks` is the convention of sb3-contrib. See `agents.policies.distributions` for how
+policies see masks. Another entry of observations, `privileged_obs`, is only for a critic.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ METHODS = (METHOD, "action_mask", "valid_action_mask", "get_action_mask", "get_a
 _OTHER_KEYS = ("mask", "legal", "valid", "avail", "allowed", "possible")
 MASK, MASKS, PRIVILEGED = "action_mask", "action_masks", "privileged_obs"
 MOST_OPTIONS = 1024
-"""Of one integer. Larger ones are amounts rather than choices."""
+"""The most options of an integer that is a choice. Integers with larger ranges are amounts."""
 
 ReadMask: TypeAlias = Callable[..., NDArray[np.bool_]]
 """See `mask_reader`."""
@@ -44,14 +44,14 @@ def without_mask(space: spaces.Space[Any]) -> spaces.Space[Any]:
 
 
 def privileged_space(space: spaces.Space[Any]) -> spaces.Space[Any] | None:
-    """Return the space of what only a critic sees, if observations have such an entry."""
+    """Return the space of the entry that only a critic sees; None without this entry."""
     if not isinstance(space, spaces.Dict) or len(space.spaces) == 1:
         return None
     return space.spaces.get(PRIVILEGED)
 
 
 def without_privileged(space: spaces.Space[Any]) -> spaces.Space[Any]:
-    """Return the space of what an actor may see."""
+    """Return the space of the observations that an actor may see."""
     return space if privileged_space(space) is None else _without(space, PRIVILEGED)
 
 
@@ -61,7 +61,7 @@ def _without(space: spaces.Space[Any], entry: str) -> spaces.Space[Any]:
 
 
 def mask_in(obs: Any, info: Any) -> Any:
-    """Return the mask that an environment offers with its answer, as it is; None without one."""
+    """Return the mask in an environment's answer, unchanged; None without a mask."""
     mask = obs.get(MASK) if isinstance(obs, Mapping) else None
     if mask is None and isinstance(info, Mapping):
         mask = info.get(MASK)
@@ -70,7 +70,7 @@ def mask_in(obs: Any, info: Any) -> Any:
 
 
 def choices_of(space: spaces.Space[Any] | None) -> tuple[int, ...]:
-    """Return the numbers of options of each choice of an action; () for actions without masks."""
+    """Return the number of options of each choice of an action; () if actions take no masks."""
     if isinstance(space, spaces.Discrete):
         return (int(space.n),)
     if isinstance(space, spaces.MultiBinary):
@@ -85,14 +85,14 @@ def choices_of(space: spaces.Space[Any] | None) -> tuple[int, ...]:
 
 
 def choices_within(space: spaces.Space[Any]) -> tuple[int, ...]:
-    """Return the numbers of options of each choice, whatever else the actions hold."""
+    """Return the number of options of each choice. Actions may also hold real numbers."""
     if isinstance(space, spaces.Tuple | spaces.Dict):
         return tuple(itertools.chain(*map(choices_within, inner_spaces(space))))
     return choices_of(space)
 
 
 def require_choices(space: spaces.Space[Any], whose: str = "its") -> None:
-    """Raise ObservationError for actions that take no mask, of an environment that offers one."""
+    """Raise ObservationError if actions of this space take no mask. whose: whose actions."""
     if not choices_of(space):
         told = " ".join(str(space).split())
         raise ObservationError(
@@ -102,20 +102,20 @@ def require_choices(space: spaces.Space[Any], whose: str = "its") -> None:
 
 
 def maskable(env: Env) -> spaces.Space[Any]:
-    """Return the space of the actions that masks are about: of a team, those of agents that choose
-    alone."""
+    """Return the space of the actions that have masks. In a team, this is the space of the agents
+    whose actions are choices."""
     space: spaces.Space[Any] = attribute_of(env, "masked_actions", env.action_space)
     return space
 
 
 def flat_mask(mask: Any) -> NDArray[Any]:
-    """Return one array of a mask that may be a tuple of arrays, one for each choice."""
+    """Return a mask as one array. The mask may be a tuple with an array for each choice."""
     parts = mask if isinstance(mask, tuple | list) and len(mask) else (mask,)
     return np.concatenate([*map(np.ravel, parts)]) if len(parts) > 1 else np.asarray(mask)
 
 
 def inner_spaces(space: spaces.Space[Any]) -> Sequence[spaces.Space[Any]]:
-    """Return the spaces of the parts of a Tuple or a Dict, in their order."""
+    """Return the spaces of the parts of a Tuple or a Dict, in order."""
     if isinstance(space, spaces.Dict):
         return tuple(space.spaces.values())
     assert isinstance(space, spaces.Tuple)
@@ -123,8 +123,8 @@ def inner_spaces(space: spaces.Space[Any]) -> Sequence[spaces.Space[Any]]:
 
 
 def mask_source(env: Env) -> str:
-    """Return what an environment's masks are read from, which its first answer shows; "" for an
-    environment that offers none."""
+    """Return the place that an environment's masks are read from, by its first answer; "" if the
+    environment offers no masks."""
     if not choices_of(maskable(env)):
         return ""
     if shows_mask(env.observation_space):
@@ -148,10 +148,10 @@ def begun(env: Env, **options: Any) -> tuple[Any, dict[str, Any]]:
 
 
 class MaskingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Puts the mask that a method of the environment gives into `info`, where there is none.
+    """Puts the mask of a method of the environment into `info`, if an answer has no mask.
 
-    mask_method: the name of the method, or of an attribute: `action_masks`, or a similar name
-        whose mask fits the actions after the first reset; "" without one.
+    mask_method: the name of the method or attribute: `action_masks`, or a similar name whose mask
+        fits the actions after the first reset; "" without such a method.
     """
 
     mask_method: str | None = None
@@ -175,7 +175,7 @@ class MaskingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         return ""
 
     def step(self, action: Any) -> Any:
-        """Step once. Where an episode has ended nobody acts."""
+        """Step once. After the end of an episode, there is no mask."""
         answer = self.env.step(action)
         if not isinstance(answer, tuple) or len(answer) != 5 or any(answer[2:4]):
             return answer
@@ -205,14 +205,14 @@ def _told_by(env: Env, name: str) -> Any:
 
 
 def tells_masks(env: Any) -> bool:
-    """Return whether an environment has what may be the method of a MaskingEnv."""
+    """Return whether an environment has a method or attribute that a MaskingEnv may use."""
     takes_masks = isinstance(env, gymnasium.Env) and choices_of(getattr(env, "action_space", None))
     return bool(takes_masks) and any(_masks_of(env))
 
 
 def require_no_other_mask(env: Env, obs: Any, info: Any) -> None:
-    """Raise ConfigError if an environment that offers no mask has something that looks
-    like one under another name."""
+    """Raise ConfigError if an environment offers no mask, but has a value that looks like a mask
+    under another name."""
     inner = getattr(env, "env", env)
     found = [name for name in _masks_of(inner) if not _has_none_here(inner, name)]
     found += _masks_in({"obs": obs, "info": info}, choices_within(env.action_space))
@@ -228,10 +228,10 @@ def require_no_other_mask(env: Env, obs: Any, info: Any) -> None:
 
 
 def _has_none_here(inner: Any, name: str) -> bool:
-    """Return whether a method fails, as some do for actions of another kind."""
+    """Return whether a method fails, as some methods do if the actions are not choices."""
     try:
         attribute_of(inner, name)()
-    except TypeError:  # It takes arguments, or is no method.
+    except TypeError:  # The method takes arguments, or the attribute is no method.
         return False
     except Exception:
         return True
@@ -239,22 +239,22 @@ def _has_none_here(inner: Any, name: str) -> bool:
 
 
 def _masks_in(values: Mapping[Any, Any], sizes: Sequence[int]) -> Iterator[str]:
-    """Yield the names of entries, nested ones too, that look like masks."""
+    """Yield the names of entries that look like masks. Entries of nested mappings count, too."""
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _masks_in(value, sizes)
         elif any(word in str(name).lower() for word in _OTHER_KEYS):
-            with contextlib.suppress(ValueError):  # Of several lengths.
+            with contextlib.suppress(ValueError):  # The value may have parts of several lengths.
                 if np.shape(value) and np.size(value) in (*sizes, sum(sizes)):
                     yield from [str(name)] * bool(np.isin(value, (0, 1)).all())
 
 
 def mask_reader(space: spaces.Space[Any]) -> ReadMask:
-    """Return a function from a mask of actions of this space to one array, bool [A].
+    """Return a function that turns a mask of actions of this space into one array, bool [A].
 
-    The mask is an array [A] of zeros and ones, a tuple of one array for each choice, or nested as
-    a Tuple or Dict space is. The function raises ObservationError. Its second argument says of
-    which answer the mask is, such as " of step 3".
+    The mask is an array [A] of zeros and ones, a tuple of one array for each choice, or nested like
+    a Tuple or Dict space. The function raises ObservationError. Its second argument names the
+    answer that has the mask, such as " of step 3".
     """
     sizes = choices_of(space)
 
@@ -290,8 +290,8 @@ def _parts_of_mask(space: spaces.Space[Any], mask: Any) -> Iterator[NDArray[Any]
 def checked_masks(masks: NDArray[Any], sizes: Sequence[int], name: str) -> NDArray[np.bool_]:
     """Return masks [M, A] of zeros and ones as bool [M, A].
 
-    sizes: the numbers of options of an action's choices, A in all. name: what the ObservationError
-    for a wrong mask calls the mask.
+    sizes: the number of options of each choice, A in all. name: the mask's name in the
+    ObservationError for a wrong mask.
     """
     allowed: NDArray[np.bool_] = masks == 1
     wrong = masks[~allowed & (masks != 0)]

@@ -1,4 +1,4 @@
-"""Trained agents that play, as `load_agent` returns them: an agent, or a team of several agents."""
+"""What `load_agent` returns: a trained agent that plays, or a team of several agents."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from workflow_rl.environments.joint_env import TeamRows, is_busy, is_idle
 from workflow_rl.errors import ConfigError, ObservationError
 
 Critic: TypeAlias = Callable[[NDArray[Any]], NDArray[np.float64]]
-"""Returns the values [N] of observations [N, D] as the policy sees them."""
+"""Returns the values [N] of observations [N, D], which are the policy's inputs."""
 
 
 class Decided(NamedTuple):
     """How an agent decided.
 
-    action: the environment's. probabilities: of the actions, float64 [A], in their order; a list of
-    such arrays for an action of several choices; None for an action of real numbers, and for one
-    that the policy did not choose, such as a fixed opening. value: the discounted return that the
-    critic expects, in the environment's own rewards; None without a critic that knows it.
+    action: an action of the environment. probabilities: the probability of each action, float64
+    [A]; a list of arrays for an action of several choices. None for an action of real numbers, and
+    for an action that the policy did not choose, such as a fixed opening. value: the discounted
+    return that the critic expects, in the environment's own rewards; None without a critic.
     """
 
     action: Any
@@ -50,16 +50,16 @@ class Decided(NamedTuple):
 
 
 class Agent:
-    """A trained agent that plays one episode after another: each thread has to load its own.
+    """A trained agent that plays one episode after another. Each thread must load its own agent.
     `load_agent` makes one.
 
     Args:
-        make_actor: makes what acts on flat observations. True: it chooses the likeliest actions.
+        make_actor: makes an actor on flat observations. With True, it chooses the likeliest action.
         greedy: the argument of `make_actor` with which the agent plays.
-        space: of the environment's observations; None if they are flat already.
-        actions: of the environment's actions; None if they are the policy's numbers.
+        space: the space of observations; None if observations are flat already.
+        actions: the space of actions; None if actions are the policy's numbers.
         masked: whether the policy takes the environment's masks.
-        critic: finds the policy's critic, if there is one.
+        critic: returns the policy's critic, or None.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Agent:
         self._critic: Critic | None = None
         self._watched: WatchedPolicy | None = None
         self._actors = {greedy: self.policy}
-        # Pairs of `greedy` and an env's number: env 0 of the agent begins by itself.
+        # Pairs of `greedy` and an env's number. Env 0 needs no first reset.
         self._begun = {(greedy, 0)}
         self._seed = 0
 
@@ -95,12 +95,12 @@ class Agent:
         self._begun = {(self.greedy, 0)}
 
     def act(self, observation: Any, action_mask: Any = None, order: str | None = None) -> Any:
-        """An action of the environment's for one of its observations. Raises ValueError for what is
-        not of its space, or for what is no order.
+        """Return an action of the environment for one of its observations. Raises ValueError for an
+        observation that is not in the environment's space, and for a wrong order.
 
-        action_mask: `info["action_mask"]`, if the agent learned with masks that were there. A mask
-        in the observation is found by itself. order: for an agent that fixes groups in an order:
-        the order from now on, such as "servers,users".
+        action_mask: `info["action_mask"]`, if the agent learned with masks in the info. A mask in
+        the observation is found automatically. order: only for an agent that repairs groups in an
+        order: the order from now on, such as "servers,users".
         """
         if order is not None:
             if not hasattr(self.policy, "ask"):
@@ -110,7 +110,7 @@ class Agent:
         return self._unflatten(action[0])
 
     def decide(self, observation: Any, action_mask: Any = None) -> Decided:
-        """As `act`, and tell how the agent decided."""
+        """Act as `act` does, and return how the agent decided."""
         if self._watched is None:
             self.policy, self._watched = watch_policy(self.policy)
             self._actors[self.greedy] = self.policy
@@ -141,14 +141,14 @@ class Agent:
         deterministic: bool | None = None,
         action_masks: Any = None,
     ) -> tuple[Any, Any]:
-        """Return actions as the models of Stable-Baselines3 do, and the state: see its
+        """Return actions and the state, as models of Stable-Baselines3 do for its
         `evaluate_policy`.
 
-        observation: of one environment, or of several in one array (or a Dict of arrays). state:
-        is returned as it is: the agent itself remembers each environment's episode.
-        episode_start: where an episode begins. None: only where none has begun. deterministic:
-        choose the likeliest actions, or else sample them; None: as the agent plays. action_masks:
-        the masks of all environments, if the agent learned with masks that are in the info.
+        observation: of one environment, or of several in one array (or a Dict of arrays). state: is
+        returned unchanged, because the agent itself remembers each environment's episode.
+        episode_start: in which environments an episode begins. None: in new environments.
+        deterministic: choose the likeliest actions, or sample actions; None: as the agent plays.
+        action_masks: the masks of all environments, if the agent learned with masks in the info.
         """
         greedy = self.greedy if deterministic is None else bool(deterministic)
         if greedy not in self._actors:
@@ -185,7 +185,7 @@ class Agent:
         return np.append(obs, self._read_mask(mask).astype(obs.dtype))
 
     def _several(self, observation: Any) -> list[Any] | None:
-        """Return the observations of several environments one by one; None if it is of one."""
+        """Return a list of the environments' observations; None for one environment."""
         if self._space is None:
             return list(observation) if np.ndim(observation) > 1 else None
         space, part = self._space, observation
@@ -198,7 +198,7 @@ class Agent:
 
 
 class Team:
-    """A trained team that plays one episode after another: each thread has to load its own.
+    """A trained team that plays one episode after another. Each thread must load its own team.
 
     Args:
         policy: acts on joint rows.
@@ -220,15 +220,14 @@ class Team:
     def act(
         self, observations: Mapping[str, Any], infos: Mapping[str, Any] = NOTHING
     ) -> dict[str, Any]:
-        """Return the action of each agent that has an observation and is not busy. If the
-        team learned with masks, an agent whose mask rules out all actions takes its first one.
+        """Return the action of each agent that has an observation and is not busy. If the team
+        learned with masks, an agent whose mask forbids all actions takes its first action.
 
-        infos: as `reset` and `step` of a ParallelEnv return them. `infos[agent]["busy_steps"]`
-        above 0 says that an agent is busy. `infos[agent]["action_mask"]`, or the entry of an
-        observation, is the agent's mask.
+        infos: the infos of a ParallelEnv. If `infos[agent]["busy_steps"]` is above 0, the agent is
+        busy. `infos[agent]["action_mask"]`, or the entry of an observation, is the agent's mask.
 
-        Raises ObservationError for what is not of its space, for an agent that the team does not
-        have, and for missing masks if the team learned with masks.
+        Raises ObservationError for an observation that is not in its space, for an unknown agent,
+        and for missing masks if the team learned with masks.
         """
         if unknown := [agent for agent in observations if agent not in self.agents]:
             raise ObservationError(f"{unknown[0]} is not of this team: {', '.join(self.agents)}")
@@ -259,7 +258,7 @@ class Team:
 def team_of(policy: TeamPolicy, environment: Environment) -> Team:
     """Return the team that plays in an environment.
 
-    The observations of a simulator's or a guest's agents are numbers [D_k] as they are. Raises
+    In a simulator or a guest, agent k's observation is already an array of numbers [D_k]. Raises
     ConfigError if the environment has another team, or cannot be made.
     """
     layout = policy.parameters.layout

@@ -1,5 +1,6 @@
-"""Rewards and ends as Python's own numbers, and the interface of PettingZoo's AECEnv, whose agents
-act in turn, as that of ParallelEnv. Other interpreters import this file, of Python 3.8.
+"""Rewards and ends as Python numbers, costs in infos, and a ParallelEnv that plays an AECEnv.
+
+Agents of PettingZoo's AECEnv act in turns. Interpreters of Python 3.8 import this file, too.
 
 Costs of a step: `info["cost"]` is a number, which is Safety-Gymnasium's convention, and
 `info["costs"]` a mapping of names to numbers.
@@ -15,16 +16,16 @@ import numpy as np
 
 from workflow_rl.errors import ObservationError
 
-if TYPE_CHECKING:  # NumPy 1.20 lacks it.
+if TYPE_CHECKING:  # Old versions of NumPy have no NDArray.
     from numpy.typing import NDArray
 
 _NUMBERS, _FLAGS = (float, int, np.floating, np.integer, np.bool_), (bool, np.bool_)
 
 
 def as_reward(value: Any, *what: object) -> float:
-    """Return one number of any type as a float: a sum in its own type could overflow.
+    """Return a number of any type as a float, because a sum in its own type could overflow.
 
-    what: the words with which the ObservationError for anything else begins.
+    what: the first words of the ObservationError for any other value.
     """
     try:
         if isinstance(value, _NUMBERS):
@@ -52,8 +53,8 @@ def _is_number(value: Any) -> bool:
 def parallel(env: Any) -> Any:
     """Return an environment with the interface of ParallelEnv.
 
-    An AECEnv whose agents all act before anything changes says so in its metadata. PettingZoo's
-    own conversion lets them act at the same time. In others each turn is a step.
+    If all agents of an AECEnv act before anything changes, its metadata has `is_parallelizable`.
+    PettingZoo's conversion then lets all agents act at once. In other AECEnvs, a turn is a step.
     """
     if not hasattr(env, "agent_iter"):
         return env
@@ -61,7 +62,7 @@ def parallel(env: Any) -> Any:
         from pettingzoo.utils import aec_to_parallel
 
         converted = aec_to_parallel(env)
-        if hasattr(converted, "aec_env"):  # It adds rewards up, in their own type.
+        if hasattr(converted, "aec_env"):  # The conversion adds rewards in their own type.
             converted.aec_env = _Paying(converted.aec_env)
         return converted
     return Turns(env)
@@ -83,9 +84,9 @@ class _Paying:
 
 
 class Turns(_Paying):
-    """An AECEnv as a ParallelEnv in which a turn is a step, and whoever waits for a turn is busy.
+    """An AECEnv as a ParallelEnv. A turn is a step, and agents that wait for their turn are busy.
 
-    The rewards of a step are all that its turn has given, to agents that wait, too.
+    The rewards of a step are all rewards of the turn, also of agents that wait.
     """
 
     def reset(self, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:
@@ -96,7 +97,7 @@ class Turns(_Paying):
         env = self.env
         env.step(actions[env.agent_selection])
         given = [{**of} for of in (self.rewards, env.terminations, env.truncations)]
-        # Observed now: an agent that has ended is removed below.
+        # Observed now, because agents that have ended are removed below.
         last = {agent: env.observe(agent) for agent, is_cut in given[2].items() if is_cut}
         for _ in given[1]:
             if env.agents and self._has_ended(env.agent_selection):
@@ -127,8 +128,8 @@ COST, COSTS = "cost", "costs"
 
 
 def costs_in(info: Any) -> dict[str, Any]:
-    """Return the costs in the info of a step, by name, as the environment gives them. What stands
-    in their place and is no mapping of texts counts as something else of the environment's."""
+    """Return the costs in the info of a step, by name, unchanged. An `info["costs"]` that is not a
+    mapping from names is ignored, because the environment may use the key for other values."""
     if not isinstance(info, Mapping) or (COST not in info and COSTS not in info):
         return {}
     costs = info.get(COSTS)
@@ -143,7 +144,7 @@ def _is_name(name: object) -> bool:
 
 def of_a_team(infos: Any) -> dict[str, Any]:
     """Return the costs in the infos of agents: the sum over the agents for each name. A value that
-    is no number stands for its sum, so that whoever reads the sum refuses it."""
+    is not a number replaces the sum, so that the reader of the sum raises an error."""
     totals: dict[str, Any] = {}
     for info in infos.values():
         for name, value in costs_in(info).items():
@@ -162,13 +163,13 @@ def _is_cost(value: Any) -> bool:
 
 
 def names_in(info: Any) -> tuple[str, ...]:
-    """Return the names of the numbers among the costs in the info of a step."""
+    """Return the names of the costs in the info of a step that are numbers."""
     return tuple(sorted(name for name, value in costs_in(info).items() if _is_cost(value)))
 
 
 def read_costs(info: Any, names: Sequence[str], step: int) -> list[float]:
-    """Return the costs of a step in the order of `names`. Raise ObservationError for a cost that is
-    missing, is no finite number, or has another name."""
+    """Return the costs of a step in the order of `names`. Raise ObservationError if a cost is
+    missing, is not a finite number, or has another name."""
     found = costs_in(info)
     if further := sorted(found.keys() - {*names}):
         raise ObservationError(
@@ -193,7 +194,7 @@ def _wanted(name: str) -> str:
 
 
 def finite_costs(costs: NDArray[Any], names: Iterable[str]) -> NDArray[np.float64]:
-    """Return costs [M, C] as float64. Raise ObservationError for one that is not finite."""
+    """Return costs [M, C] as float64. Raise ObservationError for a cost that is not finite."""
     numbers = costs.astype(np.float64)
     for name, column in zip(names, numbers.T, strict=True):
         if not np.isfinite(column).all():

@@ -1,4 +1,4 @@
-"""A simulator of one's own that steps many environments in one call, and how workers step it."""
+"""Base classes for a user's simulator that steps many environments in one call, and its envs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Step: TypeAlias = tuple[NDArray[Any], ...]
 
 
 class SteppedTogether(ABC):
-    """What a BatchedEnv and a BatchedTeamEnv have in common."""
+    """The common base of BatchedEnv and BatchedTeamEnv."""
 
     costs: tuple[str, ...] = ()
     """The names of the costs that each step has beside its reward, for `--budget`."""
@@ -46,14 +46,14 @@ class SteppedTogether(ABC):
     def action_masks(self, indices: Indices) -> NDArray[Any]:
         """Return which actions are possible now in each of M environments.
 
-        A class that has this method offers masks. It is asked after every reset and step, for the
-        environments whose episodes go on.
+        A class that overrides this method offers masks. The method is called after every reset and
+        step, for the environments whose episodes go on.
 
         Returns:
-            Numbers [M, A], 1 for a possible action and 0 for an impossible one. A is the number of
-            actions of a Discrete. Those of a MultiDiscrete's choices follow one another, and so do
-            those of a team's agents. At least one action of each choice is possible. The masks of
-            agents that do not decide are not read.
+            Numbers [M, A], 1 for a possible action and 0 for an impossible action. A is the number
+            of actions of a Discrete. A MultiDiscrete's choices follow one another, and so do a
+            team's agents. At least one action of each choice is possible. The masks of agents that
+            do not decide are not read.
         """
         raise NotImplementedError
 
@@ -66,20 +66,20 @@ class SteppedTogether(ABC):
 
 
 class BatchedEnv(SteppedTogether):
-    """N environments of one kind, numbered from 0, of which one call steps many.
+    """N environments of one kind, numbered from 0. One call steps many environments.
 
-    A class that inherits this one is trained on by its name, `--env module:Class`, or from Python
-    by `train(config, env=Class)`. Each worker makes one instance, `Class(n_envs, **env_args)`.
-    Classes that do not inherit it, and all functions, make single Gymnasium environments.
+    A subclass is trained on by its name, `--env module:Class`, or from Python by
+    `train(config, env=Class)`. Each worker makes one instance, `Class(n_envs, **env_args)`. Other
+    classes, and all functions, make single Gymnasium environments.
 
     In the shapes below, M is the number of environments that a call names, and D the length of an
-    observation. The environments that a call does not name stay as they are.
+    observation. A call must not change the environments that it does not name.
 
-    An episode must follow from its seed and its actions alone: not from the number of the
-    environment, the environments beside it, the episodes before, or global random numbers. Results
-    are then the same for any number of workers. `check-env` tries that.
+    Only its seed and its actions may decide an episode: not the number of the environment, the
+    environments beside it, earlier episodes, or global random numbers. Then results are equal for
+    any number of workers. `check-env` tests this.
 
-    An exception ends the worker, which is replaced; its episodes are played again.
+    An exception ends the worker. A new worker replaces it, and plays the episodes again.
     """
 
     observation_space: spaces.Box
@@ -93,7 +93,7 @@ class BatchedEnv(SteppedTogether):
         """Begin an episode in each of M environments.
 
         Args:
-            indices: the environments, int64 [M], each from 0 to n_envs - 1 and there once.
+            indices: the environments, int64 [M], different numbers from 0 to n_envs - 1.
             seeds: the seeds of the episodes, int64 [M], from 0 to 2**32 - 1.
 
         Returns:
@@ -102,25 +102,25 @@ class BatchedEnv(SteppedTogether):
 
     @abstractmethod
     def step(self, indices: Indices, actions: NDArray[Any]) -> Step:
-        """Step each of M environments once. None of their episodes has ended.
+        """Step each of M environments, whose episodes have not ended, once.
 
         Args:
-            indices: the environments, int64 [M], each there once.
+            indices: the environments, int64 [M], different numbers.
             actions: actions of `action_space`: int64 [M] for Discrete, otherwise [M, *shape] of the
                 dtype of the space. Numbers of a Box are within its bounds.
 
         Returns:
             obs: observations [M, D], of the dtype of `observation_space`, before any reset.
             reward: numbers [M].
-            terminated: bool [M], whether the episode has come to an end of its own.
+            terminated: bool [M], whether the episode has reached a terminal state.
             truncated: bool [M], whether the episode was cut off, such as by a limit of steps.
-            costs: numbers [M, C] in the order of `costs`, only of a class that names costs.
+            costs: numbers [M, C] in the order of `costs`, only if the class names costs.
             The next call may overwrite all arrays.
         """
 
 
 class BatchedEnvs:
-    """A BatchedEnv as workers step it: see `env_batch.EnvBatch`.
+    """A BatchedEnv as an `env_batch.EnvBatch`, which workers step.
 
     masks: whether observations end with the mask of actions, if the environment offers masks: see
     `agents.policies.distributions`.
@@ -158,7 +158,7 @@ class BatchedEnvs:
         self._envs.close()
 
     def _with_masks(self, obs: Obs, indices: Indices, ended: NDArray[np.bool_]) -> Obs:
-        """Return the observations with their masks. Where an episode has ended nobody acts."""
+        """Return the observations with their masks. After the end of an episode, all is allowed."""
         if not self._masked:
             return obs
         masks = np.ones((len(obs), sum(choices_of(self._envs.action_space))), obs.dtype)
@@ -168,8 +168,8 @@ class BatchedEnvs:
 
     @contextmanager
     def _told(self, envs: Sequence[int]) -> Iterator[None]:
-        """Name an episode that has raised, where only one can have, or where none of them can go
-        on: what breaks the contract does so again."""
+        """Raise EpisodeError for an exception of the envs, if only one episode can have caused it,
+        or if it is a breach of contract, which would be repeated."""
         try:
             yield
         except BaseException as error:
@@ -186,10 +186,10 @@ class BatchedEnvs:
 
 
 class OneOfBatch(gymnasium.Env[NDArray[Any], Any]):
-    """One of COMPANY environments of a BatchedEnv, as an environment of Gymnasium's.
+    """One environment of a BatchedEnv of COMPANY environments, as a Gymnasium environment.
 
-    envs: all of them. Which one it is, and the seeds of the others, are drawn anew for each
-    episode: what a check of its episodes compares must not depend on them.
+    envs: the BatchedEnv. Each episode draws this environment's number and the other environments'
+    seeds again, because the episodes that a check compares must not depend on them.
     """
 
     mask_method = METHOD
@@ -202,7 +202,7 @@ class OneOfBatch(gymnasium.Env[NDArray[Any], Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Begin an episode, and others beside it."""
+        """Begin an episode, and episodes of the other environments."""
         super().reset(seed=seed)
         chance = np.random.default_rng()
         self._own = int(chance.integers(COMPANY))
@@ -212,7 +212,7 @@ class OneOfBatch(gymnasium.Env[NDArray[Any], Any]):
         return _begun(self.envs, self._playing, seeds)[self._own].copy(), self._info()
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
-        """Step the environment, and those beside it whose episodes go on."""
+        """Step this environment, and the other environments whose episodes go on."""
         actions = np.stack([np.asarray(action, self.action_space.dtype)] * len(self._playing))
         row = int(np.searchsorted(self._playing, self._own))
         obs, reward, terminated, truncated, costs = _stepped(self.envs, self._playing, actions)
@@ -248,12 +248,12 @@ def _flat_box(envs: BatchedEnv) -> spaces.Box:
 
 
 def _begun(envs: BatchedEnv, indices: Indices, seeds: Indices) -> NDArray[Any]:
-    """Reset, and return what comes back. Raise ObservationError if it breaks the contract."""
+    """Reset, and return the observations. Raise ObservationError for a breach of contract."""
     return _observed(envs, envs.reset(indices.copy(), seeds), len(indices))
 
 
 def _stepped(envs: BatchedEnv, indices: Indices, actions: NDArray[Any]) -> StepAnswers:
-    """Step, and return what comes back. Raise ObservationError if it breaks the contract."""
+    """Step, and return the answers. Raise ObservationError for a breach of contract."""
     answer, names = envs.step(indices.copy(), actions), envs.costs
     m, n_wanted = len(indices), 4 + bool(names)
     if len(answer) != n_wanted:
@@ -270,10 +270,10 @@ def _stepped(envs: BatchedEnv, indices: Indices, actions: NDArray[Any]) -> StepA
 
 
 def _masks(envs: BatchedEnv, indices: Indices) -> NDArray[np.bool_]:
-    """Return the masks. Raise ObservationError if they break the contract."""
+    """Return the masks. Raise ObservationError for a breach of contract."""
     sizes = choices_of(envs.action_space)
     masks = envs.action_masks(indices)
-    if not sizes:  # A FlatEnv refuses it, unless the run takes no masks.
+    if not sizes:  # A FlatEnv refuses masks of such actions, unless the run takes no masks.
         return masks
     masks = column("the array of action masks", masks, "biuf", (len(indices), sum(sizes)))
     return checked_masks(masks, sizes, "an action mask")
@@ -291,7 +291,7 @@ def _observed(envs: BatchedEnv, obs: Any, m: int) -> NDArray[Any]:
 
 
 def column(name: str, values: Any, kinds: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Return an array of this shape. Raise ObservationError for another one, or other dtypes."""
+    """Return values as an array. Raise ObservationError for another shape or kind of dtype."""
     column = np.asarray(values)
     if column.shape != shape or column.dtype.kind not in kinds:
         wanted = "bool" if kinds == "b" else "numbers"

@@ -1,4 +1,4 @@
-"""What a guest, an environment that a package brings, can tell the rooms above."""
+"""The interface of a guest, which is an environment that a package brings, for the rooms above."""
 
 from __future__ import annotations
 
@@ -16,54 +16,54 @@ if TYPE_CHECKING:
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 Exported: TypeAlias = "Parameters | str"
-"""What acts: PolicyParameters, TeamParameters, or the name of a scripted agent."""
+"""An agent: PolicyParameters, TeamParameters, or the name of a scripted agent."""
 Export: TypeAlias = "Callable[[Exported, Environment, Path], None]"
-"""Write what acts into a folder, which is not there yet.
-Raise ConfigError if agents of this environment cannot be written."""
+"""Writes an agent into a folder that does not exist yet.
+Raises ConfigError if agents of this environment cannot be written."""
 
 
 class Scores(Protocol):
     """What an agent scored."""
 
     def lines(self, agent: str) -> Sequence[str]:
-        """Return the text to show, line by line. agent: what the text calls the agent."""
+        """Return the lines of text to show. agent: the agent's name in the text."""
 
     def closing_lines(self, agent: str) -> Sequence[str]:
-        """Return the text that ends a training run: what counts most for its agent."""
+        """Return the lines that end a training run: the agent's most important scores."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, as evaluation.json keeps them."""
+        """Return plain values for evaluation.json."""
 
 
 class Scoring(Protocol):
     """How agents are scored on an environment."""
 
     unit: str
-    """What the number of episodes counts: "episodes", or "episodes a cell"."""
+    """The unit of the number of episodes: "episodes", or "episodes a cell"."""
 
     @property
     def settings(self) -> type[Settings]:
-        """What can be chosen besides the agent, the number of episodes, the seed and the workers.
+        """The user's choices besides the agent, the number of episodes, the seed and the workers.
 
         The options of `evaluate` are generated from the fields. A field `agent`, if there is one,
-        names an agent that is scored instead of a trained one. A path is a folder to write in.
+        names an agent that is scored instead of a trained agent. A path is a folder to write in.
         """
 
     def settings_for(self, args: Mapping[str, Any]) -> Settings:
-        """Return the settings that score an agent which was trained with these arguments.
+        """Return the settings that score an agent that was trained with these arguments.
 
         Raise ConfigError if such an agent cannot be scored.
         """
 
     def is_whole(self, settings: Settings) -> bool:
-        """Return whether these scores are the agent's own, which a run's folder keeps."""
+        """Return whether scores with these settings are the ones that a run's folder stores."""
 
     def returns(self, scores: Mapping[str, Any]) -> Mapping[str, Sequence[float]]:
-        """Return the episodes' returns by task, from scores as `Scores.to_dict` gives them.
+        """Return the episodes' returns by task, from the result of `Scores.to_dict`.
 
-        Agents that are compared have played tasks of the same names. An agent's score is the mean
-        return, of several tasks the sum of these. Raise LookupError, TypeError or ValueError if
-        they are no such scores.
+        Agents that are compared must have tasks with equal names. An agent's score is the mean
+        return, or the sum of the tasks' mean returns. Raise LookupError, TypeError or ValueError
+        for other values.
         """
 
     def score(
@@ -82,14 +82,14 @@ class Scoring(Protocol):
         """Play the episodes and score them.
 
         Args:
-            actor: the agent; None if the settings name one.
+            actor: the agent; None if the settings name an agent.
             environment: what the agent was trained on; None if the settings name an agent.
             settings: an instance of the class `settings`.
             name: the agent's path or name.
             episodes: the number of episodes, in `unit`.
-            seed: the same seed gives the same scores, for any number of workers.
-            n_workers: the number of processes; None: one a core.
-            worker_timeout: seconds within which each call of an environment must return.
+            seed: a seed gives the same scores for any number of workers.
+            n_workers: the number of processes; None: one for each core.
+            worker_timeout: the time limit in seconds for each call of an environment.
             quiet: show no progress bar.
 
         Raises:
@@ -104,11 +104,11 @@ class Side(NamedTuple):
 
     env: the environment's id. args: its arguments, without the opponents. opponents: the name of
     the argument that takes agents of the other side with their weights, as "agent=weight,..." of
-    policy files or names. An episode draws one of them by its seed, or, on the first side, plays
-    against the one that its variant names. greedy: whether agents of this side choose their
-    likeliest actions as opponents, or else sample them. fixed: names of this side's fixed agents,
-    which the other side's `opponents` takes. brought: names of the arguments of which a guest's
-    agents keep those of their training: what they see and do.
+    policy files or names. An episode draws an opponent by its seed. On the first side, the
+    episode's variant may name the opponent. greedy: whether this side's agents, as opponents,
+    choose their likeliest actions, or sample actions. fixed: names of this side's fixed agents,
+    which the other side's `opponents` takes. brought: names of arguments about observations and
+    actions, for which an agent keeps the values of its training.
     """
 
     env: str
@@ -120,8 +120,8 @@ class Side(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """An episode as a page. page: HTML. lines: what to tell about the episode, line by line.
-    is_same: False if another simulator of the environment played the episode differently."""
+    """An episode as a page. page: HTML. lines: lines of text about the episode. is_same: False if
+    another simulator of the environment played the episode differently."""
 
     page: str
     lines: Sequence[str]
@@ -133,79 +133,79 @@ class Replays(Protocol):
 
     @property
     def settings(self) -> type[Settings]:
-        """What can be chosen of an episode. The options of `replay` are made from the fields."""
+        """The user's choices about an episode. The options of `replay` are made from the fields."""
 
     def load(self, agent: Path, which: str | None, greedy: bool | None) -> Any:
-        """Return the agent of a run folder, checkpoint or policy file, or one that a name stands
-        for, as `replay` takes it. Nothing is imported or called that a file names.
+        """Return the agent of a run folder, checkpoint, policy file or name, for `replay`. Nothing
+        that a file names is imported or called.
 
         which: the checkpoint of a run folder, see `saved_path`. greedy: choose likeliest actions;
-        None: as the agent is to be played.
+        None: as the agent's file says.
         Raises UserError or ConfigError.
         """
 
     def replay(self, agents: Sequence[Any], settings: Settings, seed: int, episode: int) -> Replay:
         """Play an episode of the evaluation with this seed, with each of one or two agents.
 
-        Raises RuntimeError if the episode cannot be played, ConfigError if the settings
-        name what cannot play.
+        Raises RuntimeError if the episode cannot be played, ConfigError if the settings name an
+        opponent that cannot play.
         """
 
 
 class Guest:
-    """An environment that a package brings, and what the trainers should know of it.
+    """An environment that a package brings, with its facts for training and scoring.
 
-    A subclass sets `env_id`, defines `arguments` and `make`, and overrides what else it has. A hook
-    imports inside the method whatever is heavy. A package makes its guest known by the entry point
+    A subclass sets `env_id`, defines `arguments` and `make`, and may override other members. Heavy
+    imports are inside the methods. A package registers its guest by the entry point
     `workflow_rl.guests`, whose name is `env_id`. The entry points `workflow_rl.presets` and
-    `workflow_rl.released` name the guest's class for each name of `presets` and `released`.
+    `workflow_rl.released` name the guest's class for each name in `presets` and `released`.
     """
 
     env_id: ClassVar[str]
-    """The name of the environment, as `--env` has it."""
+    """The name of the environment in `--env`."""
 
     title: ClassVar[str] = ""
-    """What headings call the environment; "": `env_id`."""
+    """The environment's name in headings; "" means `env_id`."""
 
     most_used: ClassVar[Sequence[str]] = ()
     """The arguments that --help lists first."""
 
     shown: ClassVar[Sequence[str]] = ()
-    """The arguments that decide what observations and actions mean."""
+    """The arguments that decide the meaning of observations and actions."""
 
     is_team: ClassVar[bool] = False
     """Whether several agents play."""
 
     single: ClassVar[str] = ""
-    """What `check-env` makes instead of the id: another id of Gymnasium's, or module:name."""
+    """The id that `check-env` makes instead of `env_id`: another Gymnasium id, or module:name."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = NOTHING
     """Defaults of whole runs on this environment, as fields of a config, by the preset's name."""
 
     recommended: ClassVar[Collection[str]] = ()
-    """The presets that a run on this environment recommends for better agents; none: all."""
+    """The presets that a run on this environment recommends for better agents. Empty: all."""
 
     off_policy: ClassVar[Mapping[str, Any]] = NOTHING
-    """The arguments that algorithms which learn off-policy get unless others are asked for: an
-    observation of which a value can be learned, and a set of actions that goes with it."""
+    """Default arguments for algorithms that learn off-policy: an observation from which a value can
+    be learned, and a matching set of actions."""
 
     measured: ClassVar[Mapping[str, Mapping[str, Any]]] = NOTHING
     """The arguments that `benchmark` measures, by the name of each variant."""
 
     has_verdicts: ClassVar[bool] = True
-    """Whether a training's returns are so like `known_returns` that one can be called better."""
+    """Whether a training's returns can be compared with `known_returns`, for a verdict."""
 
     places: ClassVar[Mapping[str, tuple[str, str]]] = NOTHING
-    """Folders of the user's that the environment needs: by the option's name, the environment
-    variable that holds the folder, and what the folder is. No file of a run names such a folder."""
+    """The user's folders that the environment needs: by the option's name, the environment variable
+    with the folder's path, and a description. A run's files do not contain these paths."""
 
     released: ClassVar[Mapping[str, Path]] = NOTHING
     """Policy files that come with the package, by the agent's name. A name without an entry point
-    is known where the environment is named."""
+    is found only if the environment is named, too."""
 
     def player(self, agent: Path) -> Any:
-        """Return what `load_agent` returns for an agent that no trainer of the package wrote, at a
-        path or of a name. None if there is no such agent."""
+        """Return the result of `load_agent` for a path or name of an agent that this package's
+        trainers did not write. None if there is no such agent."""
         return None
 
     def arguments(self) -> type[Settings]:
@@ -217,13 +217,13 @@ class Guest:
         raise NotImplementedError
 
     def known_returns(self, args: Mapping[str, Any]) -> Mapping[str, float]:
-        """Return mean returns of other agents in such episodes, by the agent's name."""
+        """Return mean returns of other agents in episodes with these arguments, by agent's name."""
         return NOTHING
 
     def choose_best(self, run_path: Path, quiet: bool) -> str | None:
-        """Make the best candidate of a run's folder best.safetensors. Return what to tell.
+        """Save the best candidate of a run's folder as best.safetensors. Return text for the user.
 
-        Return None if nothing was chosen. Raise UserError or OSError if a candidate cannot
+        Return None if no candidate was chosen. Raise UserError or OSError if a candidate cannot
         be read.
         """
         return None
@@ -234,44 +234,45 @@ class Guest:
         return ()
 
     def teaching(self, agent: str, environment: Environment) -> EnvBatchFactory | None:
-        """Return what makes envs whose rows end with an agent's next action: see `--teacher`.
+        """Return a factory of envs whose rows end with an agent's next action: see `--teacher`.
 
-        agent: a name or a path, as `evaluate` takes it. environment: of this guest; its policies
-        learn from the rows.
+        agent: a name or a path, as in `evaluate`. environment: an environment of this guest, whose
+        policies learn from the rows.
 
-        The envs are those of `environment.make_envs`. After all that a row has there, it has the
-        agent's action among those of the policies: a number, or K numbers of a team or of another
-        action of K numbers. The next step takes this action. Where the policies lack the action, or
-        a mask rules it out, choose another that does the least. None: a policy of this name or path
-        acts on the rows as they are.
+        The envs are those of `environment.make_envs`, but each row ends with the agent's action, in
+        the numbers of the policies: a number, or K numbers for a team or an action of K numbers.
+        The next step plays this action. If the policies do not have the action, or a mask forbids
+        it, choose another action that does the least. Return None if a policy with this name or
+        path can act on the unchanged rows.
 
         Raise ConfigError or a UserError for an agent that cannot teach.
         """
         return None
 
     def sides(self, args: Mapping[str, Any]) -> Mapping[str, Side]:
-        """Return the two sides of this environment by name, for `train-duel` and `exploit`; nothing
-        if one side alone can be played.
+        """Return the two sides of this environment by name, for `train-duel` and `exploit`; empty
+        if only one side can be played.
 
-        The first side's return is what the payoff table holds. args: all arguments of this
-        environment. What they ask for beside the opponents holds on both sides, where it can.
+        The payoff table has the first side's returns. args: all arguments of this environment. They
+        hold on both sides where possible, except the opponents.
         """
         return NOTHING
 
     def actor_for_side(
         self, policy: Any, environment: Environment, args: Mapping[str, Any]
     ) -> tuple[Any, Mapping[str, Any]]:
-        """Return an actor that plays a policy of `environment`, which is this guest's, and `args`
-        with the observations and actions that the actor needs.
+        """Return an actor that plays a policy of this guest's `environment`, and `args` with the
+        observations and actions that the actor needs.
 
-        Raises ConfigError for a policy that does not fit them.
+        Raises ConfigError if the policy does not fit `args`.
         """
         return policy, args
 
     def measures(self, args: Mapping[str, Any]) -> Sequence[Any]:
-        """Return the `evaluation.measures.Measure`s of episodes, which the costs of steps tell.
+        """Return the `evaluation.measures.Measure`s of episodes, which are read from steps' costs.
 
-        args: all arguments of this environment. Empty: the total of each cost is measured.
+        args: all arguments of this environment. If the result is empty, each cost's total is a
+        measure.
         """
         return ()
 
@@ -280,7 +281,7 @@ class Guest:
         return None
 
     def replays(self) -> Replays | None:
-        """Return how episodes are shown as pages; None: they are not."""
+        """Return how `replay` shows episodes as pages; None if it cannot."""
         return None
 
     def exports(self) -> Mapping[str, Export]:
@@ -293,7 +294,7 @@ class Guest:
         return next(iter(self.exports()), None)
 
     played_by: ClassVar[Mapping[str, str]] = NOTHING
-    """By format of `exports`: the command that plays what was written, at `{output}`."""
+    """By format of `exports`: the command that plays the written agent, at `{output}`."""
 
     def findings(self) -> Iterable[Callable[[], Iterable[Any]]]:
         """Return the checks of this environment's installation, for `doctor`: see
@@ -304,9 +305,9 @@ class Guest:
         """Return the sections (title, HTML) of a report about runs on this environment.
 
         Args:
-            runs: the runs, as a report has read them.
-            folder: where further pages may be written to; it is not there yet.
+            runs: the runs that the report has read.
+            folder: a folder for further pages, which does not exist yet.
 
-        None: the general section about scores will do.
+        Return None for the general section about scores.
         """
         return None

@@ -1,4 +1,4 @@
-"""Whether a seed determines an episode. Everything reproducible in this package rests on that."""
+"""Whether a seed determines an episode. All reproducible results of the package depend on this."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 CHECK_STEPS = 200
 CHECK_SECONDS, CHECK_SECONDS_THERE = 1.0, 5.0
-"""Simulators with an interpreter of their own take longer steps, and many draw from its state."""
+"""Simulators in their own interpreter have longer steps. Many draw from its global random state."""
 SEED = episode_spec(0, 0).env_seed
-"""One of training, which needs 32 bits: not every simulator takes such seeds."""
+"""A seed of training, which has 32 bits. Some simulators do not take seeds of 32 bits."""
 OTHER = 500_000
-"""Added to the seed: what the second env plays."""
+"""Added to the seed for the second env."""
 NEXT = 0x9E3779B9
 """Added to the seed for the next episode, modulo 2**32, so that seeds of all sizes are played."""
 _PARTS = (
@@ -45,8 +45,8 @@ _Step: TypeAlias = tuple[Any, float, bool, bool, Any, Any, Any]
 
 
 def found_by_playing(environment: GymnasiumEnvironment, tell: Tell) -> str | None:
-    """Return why results will vary from run to run: see `Environment.check`. tell: takes what is
-    learned of the environment meanwhile."""
+    """Return why results will vary from run to run: see `Environment.check`. tell: is called with
+    facts that are found while playing."""
     environment.spaces()
     seconds = CHECK_SECONDS_THERE if environment.python else CHECK_SECONDS
 
@@ -68,8 +68,8 @@ def settled(
     environment: GymnasiumEnvironment,
     difference_of: Callable[[GymnasiumEnvironment], str | None],
 ) -> tuple[str | None, bool]:
-    """Return where episodes of an environment differ, None if nowhere, and whether each env has
-    got a random state of its own, since only then they are the same."""
+    """Return where episodes of an environment differ, or None, and whether each env got its own
+    random state, because repeated episodes are equal only then."""
     difference = difference_of(environment)
     if difference is None or environment.private_random or environment.steps_together:
         return difference, False
@@ -82,17 +82,17 @@ def settled(
 def first_difference(
     make_env: Callable[[], Env], n_steps: int = 1000, seconds: float = 5.0, seed: int = SEED
 ) -> str | None:
-    """Return where episodes from `seed` on differ when they are repeated; None if nowhere.
+    """Return where episodes from `seed` on differ when they are repeated; None if they are equal.
 
-    The same random actions are played three times, through the ends of episodes: twice in one env,
-    and once in another env, beside a second env that plays other seeds, if the process can hold
-    two. If those episodes differ, a play without the second env tells why.
+    One sequence of random actions is played three times, through the ends of episodes: twice in one
+    env, and once in another env. Beside the other env, a second env plays other seeds, if the
+    process can hold two envs. If the third play differs, a play without the second env shows why.
 
     Args:
         make_env: makes an env.
         n_steps: play at most this many steps.
-        seconds: play at most this long, the first time. The others play as many steps.
-        seed: the seed of the first episode. Those of the next episodes follow from it.
+        seconds: the longest time of the first play. The other plays have as many steps.
+        seed: the seed of the first episode. The next episodes' seeds follow from this seed.
 
     Raises ConfigError for observations that a CheckedEnv cannot tell apart.
     """
@@ -120,7 +120,7 @@ def first_difference(
         except Exception as error:
             with closing(make_env()) as alone:
                 for _ in itertools.islice(_steps(alone, (seed + OTHER) % 2**32, []), len(first)):
-                    pass  # Where the second env fails alone, too, that is the error.
+                    pass  # If the second env fails alone, too, its exception is raised here.
             difference = f"seed {seed} ends in {in_one_line(error)}"
     if difference is None:
         return None
@@ -131,7 +131,7 @@ def first_difference(
 
 
 def _difference(first: Sequence[_Step], others: Iterable[_Step], seed: int) -> str | None:
-    """Return the first part that differs; None if nothing does. Take no more steps than needed."""
+    """Return the first part that differs, or None. Stop at the first difference."""
     for number, (step, other) in enumerate(zip(first, others, strict=False)):
         for name, before, now in zip(_PARTS, step, other, strict=True):
             if not _are_same(before, now):
@@ -150,18 +150,18 @@ def _are_same(before: Any, now: Any) -> bool:
     if isinstance(before, np.ndarray) and before.dtype == now.dtype == object:
         return before.shape == now.shape and _are_same(before.tolist(), now.tolist())
     if isinstance(before, np.ndarray):
-        has_nan = before.dtype.kind in "fc"  # The bytes of a long double differ: they have gaps.
+        has_nan = before.dtype.kind in "fc"  # Bytes of equal long doubles differ in their padding.
         are_equal = before.dtype == now.dtype and np.array_equal(before, now, equal_nan=has_nan)
     else:
         are_equal = bool(before == now)
-    # NaN does not equal itself, but its bytes do.
+    # NaN does not equal itself, but has equal bytes.
     return are_equal or pickle.dumps(before) == pickle.dumps(now)
 
 
 def _steps(env: Env, seed: int, actions: list[Any]) -> Iterator[_Step]:
-    """Yield the answers to the reset and to each step, without end. Draw actions that are missing.
+    """Yield the answers to the reset and to each step, endlessly. Missing actions are drawn.
 
-    Each step gets a copy of its action, which the env may change.
+    Each step gets a copy of its action, because the env may change the copy.
     """
     alive()
     env.action_space.seed(seed)
@@ -197,30 +197,30 @@ class CheckedEnv(FlatEnv):
         self.observation_space = env.observation_space
         self._unflatten = lambda action: action
         team = getattr(env, "envs", env)
-        if hasattr(team, "show_exactly"):  # A team's rows are rounded before they come here.
+        if hasattr(team, "show_exactly"):  # Otherwise a team rounds its rows.
             team.show_exactly()
 
     def _shown(self, obs: Any, info: Mapping[str, Any], ended: bool) -> Any:
-        with np.errstate(over="raise"):  # For a number that float32 cannot hold.
+        with np.errstate(over="raise"):  # If float32 cannot hold a number.
             super()._shown(obs, info, ended)
         if self._masks and not self._offers_mask:
             require_no_other_mask(self.env, obs, info)
         return obs
 
     def require_told_apart(self, observations: Sequence[Any]) -> None:
-        """Raise ConfigError if float32 cannot tell these apart. None is left out."""
+        """Raise ConfigError if float32 cannot distinguish the observations. None is skipped."""
         exact = self._flattening(np.dtype(np.longdouble))
         shown = [obs for obs in observations if obs is not None]
         thinned = shown[:: 1 + len(shown) * spaces.flatdim(self._seen) // _MOST_NUMBERS]
         rows = np.array([exact(obs) for obs in thinned])
         rounded = rows.astype(np.float32)
-        # Where all observations look alike. Beyond 2**24, float32 lacks whole numbers.
+        # Rounding makes all observations equal. Above 2**24, float32 skips whole numbers.
         is_lost = (rows != rows[0]).any() and (rounded == rounded[0]).all()
-        # Zeros apart: absent agents show zeros.
+        # Zeros are ignored, because absent agents show zeros.
         low, high = (np.where(rows, rows, end) for end in (np.inf, -np.inf))
         low, high = low.min(axis=0), high.max(axis=0)
         largest = np.maximum(np.abs(low), np.abs(high)).astype(np.float32)
-        with np.errstate(invalid="ignore"):  # Infinite numbers, which other checks refuse.
+        with np.errstate(invalid="ignore"):  # Other checks refuse infinite numbers.
             few = (high - low < _FEW_LEVELS * np.spacing(largest)) & (is_lost | (largest > 2**24))
         for k in np.flatnonzero(few):
             if len(np.unique(rows[:, k])) > len(np.unique(rounded[:, k])):

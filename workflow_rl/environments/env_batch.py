@@ -1,4 +1,4 @@
-"""Several envs that step together: the interface that collection is written against."""
+"""Several envs that step together: the interface of envs for collection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.life import alive
 
-if TYPE_CHECKING:  # It takes 0.1 s to import.
+if TYPE_CHECKING:  # The import of Gymnasium takes 0.1 s.
     import gymnasium
 
     from workflow_rl.agents.team import TeamLayout
@@ -25,8 +25,8 @@ Obs: TypeAlias = NDArray[Any]
 
 
 class StepAnswers(NamedTuple):
-    """The answers of M envs to a step: obs [M, D], reward float64 [M], terminated and truncated,
-    bool [M], and costs float64 [M, C], which `Spaces.costs` names; None without costs."""
+    """The answers of M envs to a step: obs [M, D], reward float64 [M], terminated and truncated
+    bool [M]. costs: float64 [M, C], whose names are `Spaces.costs`; None without costs."""
 
     obs: Obs
     reward: NDArray[np.float64]
@@ -36,16 +36,16 @@ class StepAnswers(NamedTuple):
 
     @property
     def columns(self) -> list[NDArray[Any]]:
-        """All arrays [M, ...] that there are."""
+        """All arrays [M, ...] that are not None."""
         return [column for column in self if column is not None]
 
     def at(self, rows: Sequence[int]) -> StepAnswers:
-        """Return the answers of these rows, in their order."""
+        """Return the answers of these rows, in the order of `rows`."""
         return StepAnswers(*[column[rows] for column in self.columns])
 
 
 def joined(answers: Sequence[StepAnswers]) -> StepAnswers:
-    """Return answers one after another."""
+    """Return several groups' answers as one group."""
     columns = zip(*(answer.columns for answer in answers), strict=True)
     return StepAnswers(*map(np.concatenate, columns))
 
@@ -59,15 +59,15 @@ class EpisodeError(RuntimeError):
 
 
 def is_the_envs(error: BaseException) -> bool:
-    """Return whether an env has raised what came from a call of it. In a process that was not
-    started by another one, KeyboardInterrupt is the user's."""
+    """Return whether the env raised an exception that came from a call of the env. In a main
+    process, KeyboardInterrupt comes from the user instead."""
     return not isinstance(error, KeyboardInterrupt) or parent_process() is not None
 
 
 class EnvBatch(Protocol):
-    """`n_envs` envs, numbered from 0. The envs that a call does not name stay as they are.
+    """`n_envs` envs, numbered from 0. A call does not change the envs that it does not name.
 
-    The calls raise EpisodeError if it is known which env raised an exception.
+    Calls raise EpisodeError if an env raised an exception and it is known which env.
     """
 
     n_envs: int
@@ -76,7 +76,7 @@ class EnvBatch(Protocol):
         """Begin an episode in each of M envs. Return obs [M, D]."""
 
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
-        """Step each of M envs once. actions: [M] or [M, A], as a policy samples them."""
+        """Step each of M envs once. actions: [M] or [M, A], as policies sample actions."""
 
     def close(self) -> None:
         """Free what the envs hold."""
@@ -89,8 +89,8 @@ EnvBatchFactory: TypeAlias = Callable[[int], EnvBatch]
 class SerialEnvs:
     """Gymnasium envs in one process, stepped one after another. An EnvBatch.
 
-    variant_option: the name of the option of `reset` that takes the variant of an episode.
-    has_costs: whether `info["costs"]` of each step is the list of its costs: see `FlatEnv`.
+    variant_option: the option of `reset` that takes the variant of an episode. has_costs: whether
+    `info["costs"]` of each step is a list of the step's costs: see `FlatEnv`.
     """
 
     def __init__(
@@ -122,11 +122,11 @@ class SerialEnvs:
     def _reset(self, env: int) -> Obs:
         spec = self._specs[env]
         options = {"seed": spec.env_seed, "options": self.options_of(spec)}
-        # A copy: the envs of a process may write their answers into one array.
+        # A copy, because the envs of a process may write their answers into one array.
         return np.array(self._answer(env, self.envs[env].reset, **options)[0])
 
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
-        # Every env takes a plain integer; not every env takes one of NumPy's.
+        # Every env takes Python's integers, but some envs do not take NumPy's.
         chosen = actions.tolist() if actions.ndim == 1 else actions
         answers = [self._step(env, action) for env, action in zip(envs, chosen, strict=True)]
         obs, reward, terminated, truncated, infos = zip(*answers, strict=True)
@@ -146,7 +146,7 @@ class SerialEnvs:
         alive()
         try:
             return call(*args, **options)
-        except BaseException as error:  # SystemExit too.
+        except BaseException as error:  # An env may also raise SystemExit.
             if not is_the_envs(error):
                 raise
             raise EpisodeError(self._specs[env]) from error
@@ -172,10 +172,10 @@ class DelayedEnvs:
 
 
 class RewardedEnvs:
-    """Envs whose reward is a weighted sum of the costs of a step and their own reward. An EnvBatch.
+    """An EnvBatch whose reward is a weighted sum of a step's costs and of the envs' reward.
 
-    own_weight: of their reward. of_costs: those of costs, by column. team: of the envs, whose
-    agents may have rewards of their own, which sum to the reward.
+    own_weight: the weight of the envs' reward. of_costs: the weights of costs, by column. team: the
+    envs' team. Its agents may have own rewards, whose sum is the reward.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class RewardedEnvs:
         """Step each of M envs once."""
         answers = self._envs.step(envs, actions)
         charged, obs, team = np.zeros(len(envs)), answers.obs, self._team
-        # A product of matrices could round otherwise for another number of envs.
+        # A matrix product could round differently for another number of envs.
         for column, weight in self._of_costs.items():
             assert answers.costs is not None
             charged += weight * answers.costs[:, column]

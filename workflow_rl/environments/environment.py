@@ -1,6 +1,6 @@
-"""What a run needs of an environment. `source` makes one.
+"""The interface of environments for runs. `source` makes an environment.
 
-A process learns the facts of a user's environment from the worker that has made it: plain data.
+The main process receives the facts of a user's environment as plain data from a worker.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from workflow_rl.environments.env_batch import EnvBatch
 
 ENV = "env"
-"""The `argument` of errors for which no single argument is to blame."""
+"""The `argument` of errors that no single argument causes."""
 OPPONENTS = "opponents"
 
 SETTINGS: dict[str, Any] = {
@@ -36,22 +36,22 @@ SETTINGS: dict[str, Any] = {
     "normalise_obs": True,
     "normalise_returns": True,
 }
-"""Defaults of runs on environments of which nothing is known."""
+"""Defaults of runs on unknown environments."""
 
 
 def interpreter(python: str) -> str:
-    """Return the absolute path of a Python interpreter that the user names, links unresolved: a
-    virtual environment's is a link. "" is this process's own."""
+    """Return the absolute path of a Python interpreter that the user names. Links are kept, because
+    a virtual environment's interpreter is a link. "" means this process's interpreter."""
     python = os.path.expanduser(python)
     return python and os.path.abspath(shutil.which(python) or python)
 
 
 def weights_of(text: str, argument: str = OPPONENTS) -> dict[str, float]:
-    """Return the agents of "agent=weight,agent=weight", whose weights are 1 by default. The path of
-    a file or folder is one agent, whatever its name.
+    """Return the weights of "agent=weight,agent=weight", by agent. A weight's default is 1. The
+    path of an existing file or folder is always one agent.
 
-    Raises ConfigError, with the argument to blame, for a weight that is no positive
-    number, and for an agent without a name or named twice.
+    Raises ConfigError, with `argument`, for a weight that is not a positive number, and for an
+    agent that is nameless or named twice.
     """
     if os.path.exists(text):
         return {text: 1.0}
@@ -72,18 +72,18 @@ def weights_of(text: str, argument: str = OPPONENTS) -> dict[str, float]:
 
 
 class Environment(Protocol):
-    """An environment with its arguments. Making one imports nothing heavy. Workers get a pickled
+    """An environment with its arguments. To make one imports nothing heavy. Workers get a pickled
     copy.
 
     env_id: the name that `--env` takes.
     args: all arguments, with their defaults.
     label: a name for folders and progress bars.
-    variants: each episode draws one of these, such as a red agent. Empty: all episodes are alike.
+    variants: each episode draws a variant, such as a red agent. Empty: there are no variants.
     episode_steps: the length of all episodes; None if the length varies or is not known.
     steps_together: whether one call steps all envs of a worker.
     plays_together: whether a worker plays several episodes at once, with one forward pass for all.
     preload: the module that workers share in memory; "" for the default.
-    settings: defaults of a run's config, of its algorithm too, that differ from the config's own.
+    settings: defaults of a run's config and algorithm that differ from the general defaults.
     """
 
     @property
@@ -117,7 +117,7 @@ class Environment(Protocol):
         """Return the spaces. Raise ConfigError for a space that is not supported."""
 
     def check(self) -> str | None:
-        """Make an env and try it. Return why results will vary from run to run, if they will.
+        """Make an env and play it. Return why results will vary from run to run, or None.
 
         Raise ConfigError if the env cannot be used.
         """
@@ -131,13 +131,13 @@ class Environment(Protocol):
 
 
 Tell: TypeAlias = "Callable[..., object]"
-"""Sends what it is called with, one answer after another."""
+"""A function that sends its arguments as answers."""
 
 
 class Facts(NamedTuple):
-    """What an environment declares. observation, action: its spaces, without classes of the user's.
-    team: of a ParallelEnv, the spaces of observations by agent. masks_from: what masks of actions
-    are read from, in words; "" without. left_out: entries of observations that are not shown, since
+    """What an environment declares. observation, action: its spaces, without the user's classes.
+    team: the spaces of observations by agent, for a ParallelEnv. masks_from: the place of action
+    masks, in words; "" without masks. left_out: entries of observations that are not shown, because
     their spaces are not supported."""
 
     spaces: Spaces
@@ -149,7 +149,7 @@ class Facts(NamedTuple):
 
 
 class Separate(NamedTuple):
-    """Each env needs a random state of its own: see `PrivateRandom`."""
+    """The message that each env needs its own random state: see `PrivateRandom`."""
 
 
 def described(environment: Environment, without: Collection[str] = ()) -> str:

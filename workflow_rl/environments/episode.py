@@ -1,4 +1,4 @@
-"""What determines an episode besides the policy: its number, its variant and its seeds."""
+"""The values that determine an episode besides the policy: its number, variant and seeds."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 
 
 class SeedStream(IntEnum):
-    """Keeps the seeds of unrelated uses apart. The results of runs depend on the numbers."""
+    """Separates the seeds of unrelated uses. The results of runs depend on these numbers."""
 
     TRAINING = 0
     EVALUATION = 1
     BENCHMARK = 2
     SELECTION = 3
-    # NumPy splits numbers into words of 32 bits. A small number of a stream could therefore be the
-    # upper half of a large seed, and two streams would share episodes. These numbers are the upper
-    # half of no seed.
+    # NumPy splits numbers into words of 32 bits. So a stream's small number could be the upper half
+    # of a large seed, and two streams would share episodes. The numbers below are not the upper
+    # half of any seed.
     VALIDATION = 2**32 - 1
     RANKING = 2**32 - 2
     WORKFLOWS = 2**32 - 3
@@ -26,8 +26,8 @@ class SeedStream(IntEnum):
 
 
 class EpisodeSpec(NamedTuple):
-    """All that determines an episode besides the policy. variant: "" if the env has none.
-    progress: from 0 to 1, of a run with a curriculum."""
+    """The values that determine an episode besides the policy. variant: "" if the env has none.
+    progress: the run's progress from 0 to 1, with a curriculum."""
 
     number: int
     variant: str
@@ -43,10 +43,10 @@ def episode_spec(
     stream: SeedStream = SeedStream.TRAINING,
     total: int | None = None,
 ) -> EpisodeSpec:
-    """Return the spec of episode `number`. It does not depend on workers or on their order.
+    """Return the spec of episode `number`, which does not depend on workers or their order.
 
-    One of the variants is drawn. All are equally likely. total: the number of episodes of which
-    `number` is the progress, with a curriculum.
+    A variant is drawn. All variants are equally likely. total: with a curriculum, the number of
+    episodes at which the progress is 1.
     """
     assert not isinstance(variants, str), "several variants, not the letters of one"
     sequence = np.random.SeedSequence([run_seed, stream, number])

@@ -1,4 +1,4 @@
-"""What `check-env` finds out about an environment. It runs in a worker."""
+"""What `check-env` finds out about an environment, in a worker."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from workflow_rl.errors import ConfigError, ObservationError
 
 SEEDS = tuple(episode_spec(0, number).env_seed for number in range(3))
 MANY_STEPS = 1000
-"""Most episodes end sooner."""
+"""After so many random steps without an end of an episode, `check-env` warns."""
 MUCH_WAITING = 0.6
-"""From this share of waiting on, more processes than cores collect faster."""
+"""If a process waits for this share of the time or more, more processes than cores are faster."""
 _SCHEDULED = Path("/proc/self/schedstat")
 
 
@@ -36,8 +36,8 @@ _OUTER = (OrderEnforcing, PassiveEnvChecker, TimeLimit, MaskingEnv, KnownEntries
 
 
 class Line(NamedTuple):
-    """A line about an environment. is_problem: whether it cannot be trained on for this reason.
-    is_note: whether it only says what comes next."""
+    """A line about an environment. is_problem: whether the line is a reason against training.
+    is_note: whether the line only announces the next check."""
 
     text: str
     is_problem: bool = False
@@ -45,9 +45,9 @@ class Line(NamedTuple):
 
 
 def examine(environment: GymnasiumEnvironment, steps: int, seconds: float, tell: Tell) -> None:
-    """Tell lines about an environment, whose spaces can be used.
+    """Tell lines about an environment with supported spaces.
 
-    steps, seconds: of the first play of each seed, at most.
+    steps, seconds: the limits of the first play of each seed.
     """
     _hear_gymnasium(environment, tell)
     if not _is_fine_when_played(environment, steps, seconds, tell):
@@ -85,11 +85,11 @@ class _FiniteEnv(CheckedEnv):
 
 
 class _WithinMasks(MaskingEnv):
-    """Plays a possible action in the place of any: Gymnasium's checker knows no masks."""
+    """Replaces each action by a possible action, because Gymnasium's checker ignores masks."""
 
     def step(self, action: Any) -> Any:
         space = copy.deepcopy(self.action_space)
-        space.seed(0)  # The checker repeats a step, to see the same.
+        space.seed(0)  # The checker repeats a step, and expects an equal answer.
         return super().step(sampled(space, self._mask))
 
     def _with_mask(self, obs: Any, info: Any) -> Any:
@@ -99,13 +99,13 @@ class _WithinMasks(MaskingEnv):
 
 
 def _hear_gymnasium(environment: GymnasiumEnvironment, tell: Tell) -> None:
-    """Tell what Gymnasium's checker says. The checker refuses much that can be trained on, such as
-    wrappers that do not record their arguments: what decides is how the env plays."""
+    """Tell what Gymnasium's checker says. It is only a warning, because the checker refuses some
+    environments that can be trained on, such as wrappers that do not record their arguments."""
     checked = env = environment.make_env()
-    # Gymnasium's own wrappers, and ours, would hide from its checker what is within.
+    # Gymnasium's wrappers, and this package's, would hide the inner environment from the checker.
     while isinstance(checked, _OUTER):
         checked = checked.env
-    # The checker knows environments of this interpreter.
+    # The checker cannot check an environment in another interpreter.
     if isinstance(there := getattr(checked, "env", checked), Elsewhere):
         tell(Line(f"env-python    ok: {there.about}"))
         env.close()
@@ -121,10 +121,10 @@ def _hear_gymnasium(environment: GymnasiumEnvironment, tell: Tell) -> None:
             return
         finally:
             env.close()
-    # What Gymnasium says of a team is about the space that joins its agents, not about theirs.
+    # For a team, Gymnasium's warnings are about the joint space, not about the agents' spaces.
     for warning in caught if environment.spaces().team is None else ():
         message = str(warning.message)
-        # A wrapper that changes rewards has to be checked as it is.
+        # A wrapper that changes rewards must be checked with its changes.
         if "env.unwrapped" not in message:
             plain = message.replace("\x1b[33m", "").replace("\x1b[0m", "")
             tell(Line(f"gymnasium     warns: {plain.removeprefix('WARN: ').strip()}"))
@@ -174,8 +174,8 @@ def _is_fine_when_played(
 
 
 def _speed(environment: GymnasiumEnvironment) -> tuple[str, int]:
-    """Play at random for half a second. Return the speed, with what helps where steps wait, and
-    the number of steps if no episode ended in them, else 0."""
+    """Play at random for half a second. Return the speed, with advice if steps wait, and the number
+    of steps if no episode ended, or 0."""
     n_resets = n_steps = 0
     resetting, ended = 0.0, True
     with closing(environment.make_env()) as env:
@@ -187,11 +187,11 @@ def _speed(environment: GymnasiumEnvironment) -> tuple[str, int]:
                 n_resets += 1
             obs, _, terminated, truncated, info = env.step(sampled(env.action_space, mask))
             ended, mask, n_steps = terminated or truncated, mask_in(obs, info), n_steps + 1
-        # On a machine whose cores are busy, a process that is ready to run does not wait.
+        # A process that is ready to run counts as busy, because other processes may use the cores.
         waits = 1 - (_busy_seconds() - busy) / (time.perf_counter() - start)
     speed = f"{n_steps / (seconds - resetting):,.0f} steps/s of one environment"
     speed = f"{speed}; {1000 * resetting / n_resets:,.2f} ms a reset"
-    # The time of another interpreter is not this process's.
+    # This process's time does not include another interpreter's time.
     if waits >= MUCH_WAITING and not environment.python:
         advice = "train with --n-workers 8 --n-envs 8, or more"
         speed = f"{speed}; {min(1.0, waits):.0%} of the time this process waits: {advice}"
@@ -202,6 +202,6 @@ def _busy_seconds() -> float:
     """Return the seconds in which the process ran, or was ready to run."""
     try:
         ready = int(_SCHEDULED.read_text().split()[1]) / 1e9
-    except (OSError, ValueError, IndexError):  # Another system than Linux.
+    except (OSError, ValueError, IndexError):  # Only Linux has this file.
         ready = 0.0
     return time.process_time() + ready

@@ -1,4 +1,4 @@
-"""Gymnasium environments with flat observations, and with actions as policies sample them."""
+"""Gymnasium environments with flat observations, and with actions in the form of policies."""
 
 from __future__ import annotations
 
@@ -44,16 +44,14 @@ Unflatten: TypeAlias = Callable[[Any], Any]
 class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
     """Shows observations as vectors [D], and takes actions as `distribution_over` samples them.
 
-    masks: whether the mask of actions that the environment offers, if it does, follows at the end
-    of an observation: [D + A], see `agents.policies.distributions`. What only a critic
-    sees stands before the mask: see `action_mask`. The first answer decides whether the environment
-    offers masks.
+    masks: whether an observation ends with the environment's mask of actions, if there is one:
+    [D + A], see `agents.policies.distributions`. The critic's further inputs come before the mask:
+    see `action_mask`. The first answer decides whether the environment offers masks.
 
-    costs: the names of the costs that each step has; `info["costs"]` is then the list of them.
+    costs: the names of the costs that each step has. `info["costs"]` is then a list of the costs.
 
-    Raises ConfigError for a space that is not supported, and ObservationError for an
-    observation that cannot be of its space: see `flattener`. So it does for costs: see
-    `costs.read_costs`.
+    Raises ConfigError for a space that is not supported, and ObservationError for an observation
+    that cannot be of its space, see `flattener`, and for wrong costs, see `answers.read_costs`.
     """
 
     def __init__(self, env: Env, masks: bool = False, costs: Sequence[str] = ()) -> None:
@@ -112,7 +110,7 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
                     "each answer, or train with --no-action-mask"
                 )
             return flat
-        if ended:  # Nobody acts any more, and many environments offer no action then.
+        if ended:  # No action follows, and many environments then have no possible action.
             return np.append(flat, np.ones(self._n_actions, flat.dtype))
         of = f" of step {self._steps}"
         if (mask := mask_in(obs, info)) is None:
@@ -131,7 +129,7 @@ class FlatEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
 class KnownEntries(gymnasium.ObservationWrapper[Any, Any, Any]):
     """Leaves out the entries of Dict observations whose spaces are not supported.
 
-    left_out: their names, within Dicts as "outer.inner".
+    left_out: these entries' names, with "outer.inner" for an entry of an inner Dict.
     """
 
     def __init__(self, env: Env, known: spaces.Space[Any], left_out: Sequence[str]) -> None:
@@ -143,7 +141,7 @@ class KnownEntries(gymnasium.ObservationWrapper[Any, Any, Any]):
 
 
 def with_known_entries(env: Env) -> Env:
-    """Return an environment as KnownEntries, if that leaves out an entry and shows another one."""
+    """Return an environment as KnownEntries, if an entry is left out and another entry remains."""
     names: list[str] = []
     space = getattr(env, "observation_space", None)
     known = _known_part(space, names) if isinstance(space, spaces.Dict) else None
@@ -153,7 +151,7 @@ def with_known_entries(env: Env) -> Env:
 def _known_part(
     space: spaces.Space[Any], left_out: list[str], name: str = ""
 ) -> spaces.Space[Any] | None:
-    """Return what is supported of a space; None if nothing is. left_out: takes names."""
+    """Return the supported part of a space, or None. left_out: unsupported names are added."""
     if isinstance(space, spaces.Dict):
         parts = [
             (key, _known_part(part, left_out, f"{name}.{key}".strip(".")))
@@ -176,12 +174,12 @@ def _known(space: spaces.Space[Any], obs: Any) -> Any:
 
 
 def is_old(thing: object) -> bool:
-    """Return whether an environment or a space is one of gym, which came before Gymnasium."""
+    """Return whether an environment or a space is of gym, the predecessor of Gymnasium."""
     return any(kind.__module__.partition(".")[0] == "gym" for kind in type(thing).__mro__)
 
 
 def require_not_old(space: object, name: str) -> None:
-    """Raise ConfigError for a space of gym's."""
+    """Raise ConfigError for a space of gym."""
     if is_old(space):
         raise ConfigError(
             ENV,
@@ -191,7 +189,7 @@ def require_not_old(space: object, name: str) -> None:
 
 
 def stepped(answer: Any, what: str) -> tuple[Any, Any, Any, Any, Any]:
-    """Return the five parts of the answer to a step. Raise ObservationError for another answer."""
+    """Return the five parts of a step's answer. Raise ObservationError for any other answer."""
     if isinstance(answer, tuple | list) and len(answer) == 5:
         return tuple(answer)
     given = f"an object of type {type(answer).__name__}"
@@ -220,7 +218,7 @@ def flat_space(space: spaces.Space[Any]) -> spaces.Box:
     dtype: Any = np.float32 if flat.dtype.kind == "f" else flat.dtype
     if flat.dtype.kind in "biu" and flat.low.min() >= 0 and flat.high.max() <= 255:
         dtype = np.uint8
-    with np.errstate(over="ignore"):  # Bounds of float64 become infinite.
+    with np.errstate(over="ignore"):  # Large bounds of float64 become infinite.
         return spaces.Box(flat.low.astype(dtype), flat.high.astype(dtype), flat.shape, dtype)
 
 
@@ -243,12 +241,12 @@ def _require_supported(space: spaces.Space[Any], whole: spaces.Space[Any]) -> No
 
 
 def flattener(space: spaces.Space[Any], dtype: Any = None, whose: str = "") -> Flatten:
-    """Return a function from observations to those of `flat_space`. dtype: another than theirs.
-    whose: of which agent they are.
+    """Return a function from observations to observations of `flat_space`. dtype: another dtype
+    than that of `flat_space`. whose: the agent in an error.
 
-    The function does what Gymnasium's `flatten` does, but raises ObservationError where the
-    observation would change: for another shape or kind, for an integer that would wrap around, and
-    for a choice that a discrete space does not have. Raise ConfigError.
+    The function does what Gymnasium's `flatten` does, but raises ObservationError if numbers would
+    change: for another shape or kind, for an integer that would wrap around, and for a choice that
+    a discrete space does not have. Raise ConfigError for an unsupported space.
     """
     flatten = _part(space, dtype or flat_space(space).dtype)
 
@@ -262,7 +260,7 @@ def flattener(space: spaces.Space[Any], dtype: Any = None, whose: str = "") -> F
 
 
 def _part(space: spaces.Space[Any], dtype: Any) -> Flatten:
-    """Return the flattener of a space, or of a part of a space, that is flattened to `dtype`."""
+    """Return the function that flattens observations of a space, or of its part, to `dtype`."""
     if isinstance(space, spaces.Discrete):
         return _one_hot(space, dtype)
     if isinstance(space, spaces.MultiDiscrete):
@@ -280,8 +278,8 @@ _UNKNOWN = object()
 
 
 class _Numbers:
-    """Flattens the numbers of a Box, or bits. dtype: float32 if these numbers, or numbers of other
-    parts of the space, are not integers."""
+    """Flattens the numbers of a Box, or bits. dtype: float32 if the numbers of any part of the
+    whole space are not integers."""
 
     def __init__(self, space: spaces.Space[Any], dtype: Any) -> None:
         assert space.shape is not None
@@ -291,18 +289,18 @@ class _Numbers:
         self._is_whole = space.dtype.kind != "f"
         is_asked = self._is_whole and self._dtype.kind == "f"
         self._named = space.dtype if is_asked else self._dtype
-        # The dtype that needs no closer look. With `is_asked`, no dtype is known before the first.
+        # The dtype whose numbers need no check. With `is_asked`, the first observation sets it.
         self._harmless: Any = _UNKNOWN if is_asked else self._dtype
 
     def __call__(self, obs: Any) -> NDArray[Any]:
         seen = np.asarray(obs)
         if seen is not obs and np.ma.is_masked(obs):
             raise ObservationError("has masked numbers")
-        # Sides of length 1 move no number. In any other shape they would stand elsewhere.
+        # Axes of length 1 do not change the order of numbers. Any other shape changes the order.
         if seen.shape != self._shape and np.squeeze(seen).shape != self._sides:
             raise ObservationError(f"has shape {seen.shape}, not {self._shape}")
         flat = np.asarray(seen, self._dtype).ravel()
-        # A dtype is mostly the same object from step to step: look once.
+        # In most environments, the dtype is one object in all steps. So it is checked once.
         if seen.dtype is not self._harmless:
             self._require_kept(seen.ravel(), flat)
         return flat
@@ -317,7 +315,7 @@ class _Numbers:
             return
         else:
             changed = seen != flat
-        if np.count_nonzero(changed):  # Takes half the time of `any`.
+        if np.count_nonzero(changed):  # This takes half the time of `any`.
             raise ObservationError(f"holds {seen[changed][0]}, which is no {self._named}")
 
 
@@ -381,12 +379,12 @@ def distribution_over(space: spaces.Space[Any]) -> Distribution:
 
 _LARGEST = 1e15
 _LEAST_SHARE = 2**-13
-"""Half the width of bounds, as a share of their middle, in which float32 has a thousand numbers."""
+"""The least half width of bounds, as a share of their middle: a thousand numbers of float32."""
 
 
 def _gaussian_over(space: spaces.Box) -> DiagonalGaussian:
-    """Return the Gaussian that is scaled to the bounds of the numbers that have two. Environments
-    write float32's largest number where they mean no bound. Raise ConfigError."""
+    """Return the Gaussian that is scaled to the bounds of numbers with two bounds. Environments use
+    float32's largest number to mean that there is no bound. Raise ConfigError."""
     low, high = (ends.ravel().astype(np.float64) for ends in (space.low, space.high))
     ends = tuple(low.tolist()), tuple(high.tolist())
     is_bounded = (np.maximum(np.abs(low), np.abs(high)) < _LARGEST) & (high > low + 1 / _LARGEST)
@@ -405,8 +403,8 @@ def _gaussian_over(space: spaces.Box) -> DiagonalGaussian:
 
 
 def unflattener(space: spaces.Space[Any], is_batch: bool = False) -> Unflatten:
-    """Return a function from a sampled action to an action of the space: shaped, shifted to the
-    start of the space, clipped to its bounds. is_batch: from M actions to M actions."""
+    """Return a function from a sampled action to an action of the space. The function shapes, and
+    shifts to the space's start or clips to its bounds. is_batch: the function takes M actions."""
     if isinstance(space, spaces.Discrete):
         start = int(space.start)
         if is_batch:
@@ -435,16 +433,16 @@ def unflattener(space: spaces.Space[Any], is_batch: bool = False) -> Unflatten:
 
 
 def first_of(space: spaces.Space[Any]) -> Any:
-    """Return the smallest action of a space of choices, without parts."""
+    """Return the smallest action of a space of choices, which is no Tuple or Dict."""
     return space.low if isinstance(space, spaces.Box) else getattr(space, "start", 0)
 
 
 def sampled(space: spaces.Space[Any], mask: Any) -> Any:
-    """Return a random action of a space that the mask, if there is one, allows: as workers hand
-    actions to environments, Python's integers for Discrete."""
+    """Return a random action of a space that the mask allows, in the form that workers pass to
+    environments: Python's integers for Discrete. mask: may be None."""
     sizes = choices_of(space)
     if isinstance(space, spaces.Tuple) and not sizes and mask is not None:
-        # Of a team in which some agents choose and others do not.
+        # A team in which some agents' actions are choices, and others' are not.
         of_parts = [choices_of(part) for part in space.spaces]
         masks = np.split(mask, np.cumsum([sum(of) for of in of_parts])[:-1])
         told = zip(space.spaces, of_parts, masks, strict=True)
@@ -458,6 +456,6 @@ def sampled(space: spaces.Space[Any], mask: Any) -> Any:
     if isinstance(space, spaces.Discrete):
         return int(space.sample(None if mask is None else allowed))
     parts = np.split(allowed, np.cumsum(sizes)[:-1])
-    # Gymnasium wants masks nested as the space is.
+    # Gymnasium's `sample` would need masks that are nested like the space.
     chosen = [space.np_random.choice(np.flatnonzero(part)) for part in parts]
     return unflattener(space)(np.array(chosen))

@@ -1,6 +1,6 @@
 """Any Gymnasium environment, and any BatchedEnv, as the Environment of a run.
 
-What needs the user's own code is in `making`: the main process of a run does without it.
+Functions that need the user's code are in `making`, which a run's main process does not import.
 """
 
 from __future__ import annotations
@@ -25,26 +25,25 @@ if TYPE_CHECKING:
     from workflow_rl.environments.env_batch import Env, EnvBatch
 
 MOST_LEVELS = 32
-"""Levels of nested arguments. Python cannot copy hundreds of them."""
+"""The most levels of nested arguments, because Python cannot copy hundreds of levels."""
 
 
 @dataclass(frozen=True)
 class GymnasiumEnvironment(Gated):
     """An environment by its id.
 
-    env_id: an id of Gymnasium's ("CartPole-v1", "module:ID"), or "module:name" of a function or
-        class that makes a Gymnasium environment, or of a class that inherits BatchedEnv
-        or BatchedTeamEnv.
+    env_id: a Gymnasium id ("CartPole-v1", "module:ID"), or "module:name" of a function or class
+        that makes a Gymnasium environment, or of a subclass of BatchedEnv or BatchedTeamEnv.
     args: keyword arguments of `gymnasium.make`, of the function, or of the class.
-    factory: the function or class itself. The id is then only a name.
-    masks: whether agents see the mask of actions that the environment offers, if it does.
-    named_by_file: whether only a file of somebody else names the id and the arguments. Such an
-        environment is made only if that needs no code of others: see `require_named`.
+    factory: the function or class. The id is then only a name.
+    masks: whether agents see the environment's mask of actions, if it offers masks.
+    named_by_file: whether only a stranger's file names the id and the arguments. This environment
+        is made only if no stranger's code runs: see `require_named`.
     ignore_unknown: whether entries of a Dict observation whose spaces are not supported are left
         out: see `KnownEntries`.
     python: the interpreter that plays the environment: see `simulator`. "" is this one.
-    private_random: whether each env has a random state of its own: see `PrivateRandom`.
-    costs: the names of the costs that each step has. They are known with the facts.
+    private_random: whether each env has its own random state: see `PrivateRandom`.
+    costs: the names of the costs that each step has. They are empty until the facts are known.
 
     Raises ConfigError if the id or an argument's name is not text.
     """
@@ -78,12 +77,12 @@ class GymnasiumEnvironment(Gated):
 
     @property
     def imports_a_module(self) -> bool:
-        """Whether the user's id names a module, which is imported before envs are made."""
+        """Whether the user's id names a module. It is imported before envs are made."""
         return self.factory is None and ":" in self.env_id and not self.named_by_file
 
     def require_named(self) -> None:
-        """Raise ConfigError if only a file names the environment, and if to make it
-        would import a module, start an interpreter, or give the environment the name of a file."""
+        """Raise ConfigError if only a file names the environment, and making the environment would
+        import a module, start an interpreter, or pass an argument that may name a file."""
         if not self.named_by_file:
             return
         if self.python:
@@ -92,7 +91,7 @@ class GymnasiumEnvironment(Gated):
                 f"only the file names the interpreter {self.python}, which would run: {TRUST_IT}",
             )
         if self.factory is None and ":" in self.env_id:
-            # An environment of the package's own may make the one that an argument names.
+            # An environment of this package may make another environment, which an argument names.
             names = [name for name in (self.env_id, *texts_in(self.args)) if ":" in name]
             of_others = (name for name in names if not name.startswith("workflow_rl."))
             raise ConfigError(ENV, refused(next(of_others, self.env_id)))
@@ -108,7 +107,7 @@ class GymnasiumEnvironment(Gated):
     def steps_together(self) -> bool:
         """Whether one call steps all environments of a worker: see `BatchedEnv`.
 
-        Imports the module that the id names, unless only a file names it.
+        Imports the module in the id, unless only a file names the id.
         """
         try:
             self.require_named()
@@ -117,13 +116,13 @@ class GymnasiumEnvironment(Gated):
             from workflow_rl.environments.making import is_batched
 
             return is_batched(factory)
-        except Exception:  # `check` says what is wrong with the module.
+        except Exception:  # `check` reports what is wrong with the module.
             return False
 
     def made_by(self) -> Callable[..., Any] | None:
-        """Return the function or class that makes the environment; None for an id of Gymnasium's.
+        """Return the function or class that makes the environment; None for a Gymnasium id.
 
-        Raise ConfigError for the name of a file.
+        Raise ConfigError if the id names a file.
         """
         module_name, colon, name = self.env_id.partition(":")
         if self.factory is not None or not colon:
@@ -137,14 +136,13 @@ class GymnasiumEnvironment(Gated):
 
     @property
     def label(self) -> str:
-        """The id without characters that file names must not have."""
+        """The id, without characters that are forbidden in file names."""
         return re.sub(r"[^\w.-]+", "-", self.env_id)
 
     def make_env(self, **options: Any) -> Env:
-        """Return one environment, as its author made it.
+        """Return one environment, without this package's wrappers for policies.
 
-        Raise ConfigError if only a file names it, and whatever its author's code
-        raises.
+        Raise ConfigError if only a file names the environment. Its code may raise any exception.
         """
         self.require_named()
         from workflow_rl.environments.making import single_env
@@ -152,7 +150,7 @@ class GymnasiumEnvironment(Gated):
         return single_env(self, options)
 
     def actor_on_observations(self, actor: Actor) -> Actor:
-        return actor  # Observations and actions are not transformed.
+        return actor  # The environment does not transform observations or actions.
 
     def _make_envs(self, n_envs: int) -> EnvBatch:
         from workflow_rl.environments.making import several_envs
@@ -160,14 +158,14 @@ class GymnasiumEnvironment(Gated):
         return several_envs(self, n_envs)
 
     def teller(self, checks: bool) -> Callable[[Tell], None]:
-        """Return what a worker calls to tell the facts, and what `check` finds if that is asked
-        for. Raises ConfigError if only a file names the environment."""
+        """Return a function for a worker that tells the facts, and, with `checks`, the result of
+        `check`. Raises ConfigError if only a file names the environment."""
         self.require_named()
         return functools.partial(self._tell_facts, checks)
 
     def _tell_facts(self, checks: bool, tell: Tell) -> None:
-        """Tell the facts and what `check` finds, or a ConfigError. Whatever the environment raises
-        is its fault: SystemExit, too."""
+        """Tell the facts and the result of `check`, or a ConfigError. It replaces any exception of
+        the environment, SystemExit included."""
         try:
             tell(self.facts)
             if checks:
@@ -186,14 +184,14 @@ class GymnasiumEnvironment(Gated):
         vars(self).update(facts=facts, costs=facts.spaces.costs)
 
     def separate(self) -> None:
-        """Give each env that is made from now on a random state of its own."""
+        """Give each env that is made from now on its own random state."""
         vars(self)["private_random"] = True
 
     @functools.cached_property
     def facts(self) -> Facts:
         """What the environment declares. Raises ConfigError.
 
-        Makes an environment in this process, unless the facts are known: see
+        If the facts are not known, makes an environment in this process. For a worker instead, see
         `collection.try_in_worker`.
         """
         from workflow_rl.environments.making import declared_facts
@@ -207,7 +205,7 @@ class GymnasiumEnvironment(Gated):
         return self.facts.spaces
 
     def check(self, tell: Tell = lambda *answers: None) -> str | None:
-        """Make an env and try it: see Environment. tell: see `found_by_playing`."""
+        """Make an env and play it: see Environment. tell: see `found_by_playing`."""
         from workflow_rl.environments.determinism import found_by_playing
 
         self.require_named()

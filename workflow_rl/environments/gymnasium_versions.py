@@ -1,4 +1,4 @@
-"""What newer versions of Gymnasium have, for all since 0.28, and its spaces of plain values."""
+"""Features of newer versions of Gymnasium for versions from 0.28, and spaces from plain values."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ else:  # Before 0.29.
 
 
 def attribute_of(env: Any, name: str, default: Any = None) -> Any:
-    """Return an attribute of an env or of the first wrapped one that has it."""
-    # Wrappers before 1.0 have all attributes of what they wrap, some with a warning.
+    """Return an attribute of an env, or of the first wrapped env that has this attribute."""
+    # Wrappers before 1.0 have all attributes of the wrapped env, some with a warning.
     of_gymnasium = getattr(gymnasium.Wrapper, "__getattr__", None)
     while isinstance(env, gymnasium.Wrapper):
         has_own = getattr(type(env), "__getattr__", None) is not of_gymnasium
@@ -51,7 +51,7 @@ def attribute_of(env: Any, name: str, default: Any = None) -> Any:
 
 
 class UnknownSpace(spaces.Space[Any]):
-    """A space of a kind that is not supported, which has its text alone."""
+    """A space that is not supported. Only its text is known."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class UnknownSpace(spaces.Space[Any]):
 
 
 def space_from(told: Sequence[Any]) -> spaces.Space[Any]:
-    """Return the space that `simulator_process.as_plain` has described."""
+    """Return a space from the result of `simulator_process.as_plain`."""
     kind, *parts = told
     match kind:
         case "Box":

@@ -1,4 +1,4 @@
-"""A simulator of one's own that steps many teams in one call, as a BatchedEnv of joint rows."""
+"""A base class for a user's simulator that steps many teams in one call, and its BatchedEnv."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workflow_rl.errors import ConfigError, ObservationError
 
 
 class TeamStep(NamedTuple):
-    """What `BatchedTeamEnv.step` returns: see there."""
+    """The result of `BatchedTeamEnv.step`: see that method."""
 
     obs: NDArray[Any]
     status: NDArray[Any]
@@ -32,14 +32,13 @@ class TeamStep(NamedTuple):
 class BatchedTeamEnv(SteppedTogether):
     """N environments of one kind, each with the same team of K agents. One call steps many.
 
-    What `BatchedEnv` says holds here too: how a class is named and made, and that an episode
-    follows from its seed and its actions alone. M is the number of environments that a call names.
-    D is the length of all agents' observations, one after another, and A the number of all agents'
-    actions. The order of agents is that of `observation_spaces`.
+    As for `BatchedEnv`, users name the class, and only its seed and its actions may decide an
+    episode. M is the number of environments that a call names. D is the sum of the lengths of all
+    agents' observations, and A the sum of their numbers of actions. Agents have the order of
+    `observation_spaces`.
 
-    A status says what an agent does next: ABSENT (it is not there), BUSY (it is there, and decides
-    nothing), ACTS (it decides), or CUT_OFF (it leaves here, and not by an end of its own: it is
-    truncated).
+    A status says what an agent does next: ABSENT (it is not there), BUSY (it is there, but does not
+    decide), ACTS (it decides), or CUT_OFF (it is truncated).
     """
 
     ABSENT, BUSY, ACTS, CUT_OFF = ABSENT, BUSY, ACTS, CUT_OFF
@@ -48,10 +47,10 @@ class BatchedTeamEnv(SteppedTogether):
     """Each agent's observations, of shape (D_k,). All have one dtype."""
 
     action_spaces: Mapping[str, spaces.Discrete]
-    """Each agent's actions, from 0 on."""
+    """Each agent's actions. They start at 0."""
 
     shared_reward: bool = False
-    """Whether the agents have one reward together."""
+    """Whether all agents share one reward."""
 
     state_space: spaces.Box | None = None
     """The states, of shape (S,), that central critics see instead of all agents' observations."""
@@ -73,31 +72,30 @@ class BatchedTeamEnv(SteppedTogether):
         """Step each of M environments once: see `BatchedEnv.step`.
 
         Args:
-            actions: int64 [M, K]. The action of an agent that does not decide is 0: ignore it.
+            actions: int64 [M, K]. Ignore the action 0 of an agent that does not decide.
 
         Returns:
-            obs: observations [M, D]. Those of an absent agent are not read.
+            obs: observations [M, D]. Observations of absent agents are not read.
             status: integers [M, K].
             reward: numbers [M] if the agents share a reward, otherwise [M, K].
-            terminated: bool [M], whether the episode has come to an end of its own.
-            truncated: bool [M], whether the episode was cut off, such as by a limit of steps. The
-                agents that are there then are CUT_OFF.
-            costs: numbers [M, C] in the order of `costs`, only of a class that names costs.
+            terminated: bool [M], whether the episode has reached a terminal state.
+            truncated: bool [M], whether the episode was cut off, such as by a limit of steps. Then
+                the agents that are there have the status CUT_OFF.
+            costs: numbers [M, C] in the order of `costs`, only if the class names costs.
             The next call may overwrite all arrays.
         """
 
     def states(self, indices: Indices) -> NDArray[Any]:
-        """Return the states [M, S] now, if the class has a `state_space`."""
+        """Return the current states [M, S], if the class has a `state_space`."""
         raise NotImplementedError
 
 
 class JointBatch(BatchedEnv):
     """Teams as a BatchedEnv: observations are joint rows, see `agents.team`, and actions [K].
 
-    layout: where the parts of a row stand.
+    layout: the places of the parts of a row.
 
-    Raises ConfigError for spaces that the contract does not allow, and ObservationError
-    for such answers.
+    Raises ConfigError for spaces, and ObservationError for answers, that break the contract.
     """
 
     def __init__(self, envs: BatchedTeamEnv, n_envs: int) -> None:
@@ -133,7 +131,7 @@ class JointBatch(BatchedEnv):
         self._withheld = np.zeros(self._status.shape)
 
     def show_exactly(self) -> None:
-        """Show rows that are not rounded to the dtype of their space."""
+        """From now on, do not round rows to float32."""
         if self._dtype == np.float32:
             low, high = self.observation_space.low, self.observation_space.high
             self._dtype = np.dtype(np.longdouble)
@@ -149,7 +147,7 @@ class JointBatch(BatchedEnv):
         return self._rows(indices, obs, status, np.zeros((len(indices), self.layout.n_agents)))
 
     def step(self, indices: Indices, actions: NDArray[Any]) -> Step:
-        """Step M environments once. Rewards are summed; who is away is paid once it is back."""
+        """Step M environments once. Rewards of absent agents are kept until the agents are back."""
         before = self._status[indices]
         decided = np.where(before == ACTS, actions, 0)
         answer = self._envs.step(indices.copy(), decided)
@@ -166,7 +164,7 @@ class JointBatch(BatchedEnv):
         return rows, reward.sum(axis=1), *others
 
     def action_masks(self, indices: Indices) -> NDArray[Any]:
-        """Return the masks. An agent that does not decide may do anything."""
+        """Return the masks. The masks of agents that do not decide allow all actions."""
         shape = len(indices), int(self._n_actions.sum())
         masks = column("the array of action masks", self._envs.action_masks(indices), "biuf", shape)
         decides = np.repeat(self._status[indices] == ACTS, self._n_actions, axis=1)

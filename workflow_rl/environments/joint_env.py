@@ -1,4 +1,4 @@
-"""A team of PettingZoo's ParallelEnv or AECEnv as one Gymnasium environment: see `agents.team`."""
+"""A team of a PettingZoo ParallelEnv or AECEnv as one Gymnasium environment: see `agents.team`."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def joint_spaces(
     state: spaces.Box | None = None,
     entities: Any = None,
 ) -> tuple[TeamLayout, spaces.Box]:
-    """Return where the parts of a row stand, and the space of rows.
+    """Return the layout of a row, and the space of rows.
 
-    observed: the spaces of flat observations, by agent. actions: by agent. state: the space of flat
-    states, if the environment declares one. entities: what the environment has of this name.
+    observed: the spaces of flat observations, by agent. actions: the spaces of actions, by agent.
+    state: the space of flat states, or None. entities: the environment's attribute `entities`.
 
     Raise ConfigError for actions that are not supported, for names of agents that files
     and tables cannot hold, and for entities that do not fit the agents.
@@ -102,7 +102,7 @@ def joint_spaces(
 def _tables_of(agents: tuple[str, ...], entities: Any) -> tuple[Mapping[str, Any], ...]:
     """Return each agent's tables of entities, or nothing. Raise ConfigError.
 
-    entities: by agent. Environments of others use this name for what is on their map.
+    entities: tables by agent. Other environments use this attribute for objects on their map.
     """
     if not isinstance(entities, Mapping) or not any(map(are_tables, entities.values())):
         return ()
@@ -115,7 +115,7 @@ def _tables_of(agents: tuple[str, ...], entities: Any) -> tuple[Mapping[str, Any
 
 
 def own_rewards(paid: Any) -> NDArray[np.float32]:
-    """Return agents' rewards as rows hold them. Raise ObservationError for one that is lost."""
+    """Return agents' rewards as float32. Raise ObservationError if float32 cannot hold a reward."""
     try:
         with np.errstate(over="raise"):
             return np.asarray(paid).astype(np.float32)
@@ -124,13 +124,11 @@ def own_rewards(paid: Any) -> NDArray[np.float32]:
 
 
 class TeamRows:
-    """Makes rows, see `agents.team`, of what agents see by their names, and actions of joint ones.
+    """Makes rows, see `agents.team`, from agents' observations, and splits joint actions.
 
-    observed: the spaces of observations, by agent. actions: those of actions, by agent. dtype: of
-    the rows. flat_dtype: of the observations within them; None: see `flat_space`.
-
-    masked_actions: see `maskable`. has_masks: whether the team has masks, by what has been seen so
-    far.
+    observed: the spaces of observations, by agent. actions: the spaces of actions, by agent. dtype:
+    the rows' dtype. flat_dtype: the dtype of flat observations; None: see `flat_space`.
+    masked_actions: see `maskable`. has_masks: whether a mask has been seen so far.
     """
 
     def __init__(
@@ -162,7 +160,7 @@ class TeamRows:
     ) -> NDArray[Any]:
         """Return a row without masks [obs_dim]. seen: observations of the agents that are there.
 
-        Raises ObservationError for an observation that is not of its space.
+        Raises ObservationError for an observation that is not in its space.
         """
         layout = self._layout
         row = np.zeros(layout.obs_dim, self._dtype)
@@ -178,8 +176,8 @@ class TeamRows:
     def masks(
         self, obs: Mapping[str, Any], infos: Mapping[str, Any], status: Sequence[int]
     ) -> NDArray[Any] | None:
-        """Return the masks of all agents [A], ones for those that do not decide; None if no agent
-        has a mask, unless none decides and the team has masks."""
+        """Return the masks of all agents [A], ones for agents that do not decide. If no agent has a
+        mask, return None, or all ones if no agent decides and the team has masks."""
         layout = self._layout
         sizes = layout.mask_sizes
         masks = [
@@ -205,7 +203,7 @@ class TeamRows:
         return self._unflatten[agent](self._layout.action_of(number, joint[None])[0])
 
     def first_action(self, agent: str) -> Any:
-        """Return what an agent does that can do nothing."""
+        """Return the action of an agent whose mask forbids all actions."""
         return self.action(agent, np.zeros(self._layout.action_ends[-1], self._layout.action_dtype))
 
 
@@ -216,13 +214,13 @@ def _without_mask(obs: Any) -> Any:
 
 
 def is_busy(agent: str, infos: Mapping[str, Any]) -> bool:
-    """Return whether an agent decides nothing at this step, by its info, and gets no action."""
+    """Return whether an agent does not decide in this step by its info, and gets no action."""
     return bool((infos.get(agent) or {}).get("busy_steps", 0))
 
 
 def is_idle(obs: Any, info: Any) -> bool:
-    """Return whether an agent decides nothing at this step, since its mask rules out all actions.
-    The environment gets the first of them."""
+    """Return whether an agent does not decide in this step, because its mask forbids all actions.
+    The environment gets the agent's first action."""
     mask = mask_in(obs, info)
     return mask is not None and not np.any(flat_mask(mask))
 
@@ -230,19 +228,19 @@ def is_idle(obs: Any, info: Any) -> bool:
 class JointEnv(gymnasium.Env[NDArray[Any], Any]):
     """Several agents as one: a row of observations, and a tuple of actions.
 
-    An agent decides if it is in `agents`, `infos[agent]["busy_steps"]`, if that is there, is 0, and
-    its mask, if there is one, allows an action. An agent whose mask allows none takes its first
-    action; the actions of others are not handed to the environment. The reward is the sum of the
-    agents' rewards, or their common reward if the environment has `shared_reward`. What an agent is
-    paid after its end is withheld until it is back. The episode ends when no agent is left. A cost
-    is the sum of the agents' costs of its name.
+    An agent decides if it is in `agents`, is not busy by `infos[agent]["busy_steps"]`, and has no
+    mask that forbids all actions. An agent whose mask forbids all actions takes its first action.
+    Other agents' actions are not passed to the environment. The reward is the sum of the agents'
+    rewards, or their common reward if the environment has `shared_reward`. A reward after an
+    agent's end is kept until the agent is back. The episode ends when no agent is left. A cost is
+    the sum of all agents' costs with this name.
 
-    masks: whether masks count. layout: where the parts of a row stand. rows: makes the rows.
+    masks: whether masks count. layout: the places of the parts of a row. rows: makes the rows.
     masked_actions: see `maskable`.
 
-    Raises ConfigError for spaces that are not supported. `reset` and `step` raise
-    ObservationError if an agent's observation or reward is missing, the last observation of an
-    agent that is truncated included, or if agents that ended stay.
+    Raises ConfigError for spaces that are not supported. `reset` and `step` raise ObservationError
+    if an agent's observation or reward is missing, also a truncated agent's last observation, or if
+    agents that ended stay in `agents`.
     """
 
     def __init__(self, env: Any, masks: bool = True) -> None:
@@ -257,7 +255,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
         flat = {agent: flat_space(space) for agent, space in shown.items()}
         self._spaces = shown, actions
         self._shares_reward = bool(getattr(env, "shared_reward", False))
-        # PettingZoo's class has the method for all environments, and the space for few.
+        # PettingZoo's class has a method `state` for all environments, but few have a space.
         state_space = getattr(env, "state_space", None)
         self._flatten_state = None if state_space is None else flattener(state_space)
         self.layout, self.observation_space = joint_spaces(
@@ -276,7 +274,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
         self._idle: set[str] = set()
 
     def show_exactly(self) -> None:
-        """Show rows that are not rounded to the dtype of their space."""
+        """From now on, do not round rows to float32."""
         exact = np.dtype(np.longdouble)
         self.rows = TeamRows(self.layout, *self._spaces, exact, exact)
         if self._flatten_state is not None:
@@ -298,7 +296,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
         return actions | {agent: self.rows.first_action(agent) for agent in self._idle}
 
     def step(self, action: Any) -> tuple[NDArray[Any], float, bool, bool, dict[str, Any]]:
-        """Step once. The episode is truncated if any agent was when the last agents left."""
+        """Step once. The episode is truncated if any of the last agents was truncated."""
         actions = self.handed(action)
         answer = stepped(self.env.step(actions), "step")
         obs, rewards, terminations, truncations, infos = answer
@@ -354,7 +352,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
                     f"no observation of {agent}, who was truncated: give its last "
                     "observation, by which the rest of the episode is valued"
                 )
-        # An agent that has ended may be observed still.
+        # An environment may still give observations of agents that have ended.
         gone = self._ended - {agent for agent, flag in truncations.items() if flag}
         gone |= {agent for agent, flag in terminations.items() if flag}
         seen = {agent: obs[agent] for agent in obs if agent not in gone}
@@ -371,7 +369,7 @@ class JointEnv(gymnasium.Env[NDArray[Any], Any]):
                 self._status[k] = BUSY
         masks = self.rows.masks(obs, infos, self._status)
         row = self.rows.row(seen, self._status, rewards)
-        # Nothing is valued after an end, where some environments have no state.
+        # After an end, no value is needed, and some environments have no state.
         if self._flatten_state is not None and (self.env.agents or any(truncations.values())):
             self.layout.state(row[None])[:] = self._flatten_state(self.env.state())
         return row, {} if masks is None else {MASK: masks}

@@ -1,6 +1,6 @@
-"""How a process makes a user's environment, learns what it declares, and tries it.
+"""How a worker makes a user's environment, reads what the environment declares, and tries it.
 
-The process is a worker, or one that protects nobody: see `collection.try_in_worker`.
+Only a process that the environment may end calls this: see `collection.try_in_worker`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def is_batched(factory: object) -> bool:
 
 
 def single_env(environment: GymnasiumEnvironment, options: Mapping[str, Any]) -> Env:
-    """Return one environment, as its author made it. options: further arguments."""
+    """Return one environment, without wrappers for policies. options: further arguments."""
     if environment.private_random and not environment.python:
         shared = dataclasses.replace(environment, private_random=False)
         return PrivateRandom(lambda: single_env(shared, options))
@@ -79,7 +79,7 @@ def single_env(environment: GymnasiumEnvironment, options: Mapping[str, Any]) ->
         return OneOfBatch(_batch(make, COMPANY, args))
     else:
         env = make(**args)
-        if hasattr(env, "possible_agents"):  # A ParallelEnv of PettingZoo's.
+        if hasattr(env, "possible_agents"):  # A PettingZoo environment.
             env = JointEnv(env, environment.masks)
     if isinstance(env, JointEnv):
         return env
@@ -110,7 +110,7 @@ def _batch(factory: Callable[..., Any], n_envs: int, args: Mapping[str, Any]) ->
 
 
 def declared_facts(environment: GymnasiumEnvironment) -> Facts:
-    # A wrapper would hide what a team or a batch declares.
+    # PrivateRandom would hide a team's or a batch's declarations.
     env = required_env(dataclasses.replace(environment, private_random=False))
     with naming(environment, env), closing(env):
         masks_from = mask_source(env) if environment.masks else ""
@@ -145,11 +145,11 @@ def declared_facts(environment: GymnasiumEnvironment) -> Facts:
 
 
 def _costs_of(env: Env, masked: bool) -> tuple[str, ...]:
-    """Return the names of the costs that a batch declares, or that an environment's first step has,
-    for which the environment is reset and stepped once."""
+    """Return the names of the costs that a batch declares, or that the first step of another
+    environment has. The environment is reset and stepped once for this."""
     if isinstance(env, OneOfBatch):
         return tuple(env.envs.costs)
-    # Whoever tries the environment out tells what is wrong with its steps.
+    # Errors are ignored here, because the checks that follow report them.
     with suppress(Exception):
         env.action_space.seed(0)
         shown = begun(env, seed=0)
@@ -160,7 +160,7 @@ def _costs_of(env: Env, masked: bool) -> tuple[str, ...]:
 
 @contextmanager
 def naming(environment: GymnasiumEnvironment, env: Env | None = None) -> Iterator[None]:
-    """Raise ConfigError for whatever goes wrong with an environment."""
+    """Turn any exception of an environment into a ConfigError that names the environment."""
     try:
         yield
     except ConfigError:
@@ -176,7 +176,7 @@ def naming(environment: GymnasiumEnvironment, env: Env | None = None) -> Iterato
 
 
 def required_env(environment: GymnasiumEnvironment) -> Env:
-    """Return one environment. Raise ConfigError, whatever went wrong."""
+    """Return one environment. Raise ConfigError instead of any other exception."""
     env_id = environment.env_id
     try:
         env = environment.make_env()
@@ -188,7 +188,7 @@ def required_env(environment: GymnasiumEnvironment) -> Env:
         if environment.factory is None:
             hint = hint or _where_it_may_be(env_id, error)
         problem = in_one_line(error)
-        if hint:  # It says more than Gymnasium's guess.
+        if hint:  # The hint replaces Gymnasium's guess.
             problem = problem.partition(" Did you mean")[0].rstrip(".")
         raise ConfigError(ENV, f"{env_id} cannot be made: {problem}{hint}") from error
     if isinstance(env, BatchedEnv | BatchedTeamEnv):
@@ -209,12 +209,12 @@ def required_env(environment: GymnasiumEnvironment) -> Env:
 
 
 def _entities_of(env: Env, obs_dim: int, n_outputs: int) -> EntityLayout | None:
-    """Return what the environment, or one that it wraps, declares of its entities."""
+    """Return the entities that the environment, or a wrapped environment, declares."""
     if isinstance(env, OneOfBatch):
         tables = getattr(env.envs, "entities", None)
     else:
         tables = attribute_of(env, "entities")
-    # Environments of others use this name for what is on their map.
+    # Other environments use this attribute for objects on their map.
     if not are_tables(tables):
         return None
     try:
@@ -224,7 +224,7 @@ def _entities_of(env: Env, obs_dim: int, n_outputs: int) -> EntityLayout | None:
 
 
 def _where_it_may_be(env_id: str, error: Exception) -> str:
-    """Return a sentence about an id that Gymnasium does not know, or whose module is missing."""
+    """Return a hint for an id that Gymnasium does not know, or whose module is missing, or ""."""
     module, colon, name = env_id.partition(":")
     if hint := where_to_call(module, error):
         return hint
@@ -233,14 +233,14 @@ def _where_it_may_be(env_id: str, error: Exception) -> str:
     if not colon or not isinstance(error, gymnasium.error.NameNotFound):
         return ""
     if hasattr(sys.modules[module], name):
-        return ""  # The name was found. The environment itself misses another one.
+        return ""  # The name exists. The error is about another name.
     return f". Nor does {module} define {name}{name_meant(sys.modules[module], name) or '.'}"
 
 
 def plain_facts(space: spaces.Space[Any]) -> spaces.Space[Any]:
-    """Return a space of Gymnasium's own class that equals one of a supported kind.
+    """Return an equal space of Gymnasium's own classes, for a supported space.
 
-    Raises ConfigError for entries that are named by objects.
+    Raises ConfigError if a Dict's keys are objects.
     """
     try:
         return space_from(as_plain(space))
@@ -255,9 +255,9 @@ _WHITEST = 65_535
 def images_of(space: spaces.Space[Any]) -> ImageLayout | None:
     """Return the images in flat observations of a space; None if there are none.
 
-    An image is a Box of three sides: height, width and channels. The two sides that are equal, or
-    else the two larger ones, are height and width; if that leaves a choice, channels are last. A
-    Box of two sides is an image without channels if it holds bytes from 0 to 255.
+    An image is a Box with three axes: height, width and channels. If two axes are equal, they are
+    height and width, otherwise the two larger axes are. If this is ambiguous, channels are last. A
+    Box with two axes is an image without channels if it holds bytes from 0 to 255.
     """
     size = spaces.flatdim(space)
     images = list(_within(space, 0)) if size <= MOST else []
@@ -291,12 +291,12 @@ def _image(space: spaces.Box, first: int) -> Image | None:
 
 
 class PrivateRandom(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Gives an env a RandomState of its own, which the seed of each episode determines.
+    """Gives an env its own RandomState, which the seed of each episode determines.
 
-    Some environments call Python's `random` or NumPy's `np.random` where they should draw from
-    their own `np_random`. Their episodes then depend on whatever else the process plays.
+    Some environments draw from Python's `random` or NumPy's `np.random` instead of their own
+    `np_random`. Then their episodes depend on the other envs of the process.
 
-    make_env: makes the env. Whatever it draws is the same for every env.
+    make_env: makes the env. It draws equal numbers for every env.
     """
 
     def __init__(self, make_env: Callable[[], Env]) -> None:

@@ -1,4 +1,4 @@
-"""What only a file names: how it is told apart, and how it is refused.
+"""Names that only a file gives: how they are recognised and refused.
 
 A file from a stranger is data. An environment that such a file names is not made if that would
 import a module, start an interpreter, or open a file: see docs/explanations/security.md.
@@ -28,47 +28,47 @@ _BETWEEN_NAMES = re.compile(r"[^\w.:-]+")
 
 
 class Gated:
-    """An environment that makes no envs if only somebody else's file names what that would import,
-    start or read. Whoever asks for `make_envs` is refused, before anything reaches a worker.
+    """An environment that refuses to make envs if this would import, start or read something that
+    only a stranger's file names. `make_envs` raises before anything reaches a worker.
 
-    named_by_file: whether only somebody else's file names the arguments. A guest's environment of
-    which `foreign_in` may be not empty is a dataclass with this field that inherits Gated.
+    named_by_file: whether only a stranger's file names the arguments. If a guest's environment can
+    have a non-empty `foreign_in`, it is a dataclass with this field that inherits Gated.
     """
 
     named_by_file: bool
 
     def require_named(self) -> None:
-        """Raise ConfigError for such an environment."""
+        """Raise ConfigError if the environment must be refused."""
         raise NotImplementedError
 
     @property
     def make_envs(self) -> EnvBatchFactory:
-        """What makes envs, in a worker. Raises ConfigError."""
+        """The factory of envs, for a worker. Raises ConfigError."""
         self.require_named()
         return self._make_envs
 
     def _make_envs(self, n_envs: int) -> EnvBatch:
-        """Return `n_envs` envs. The caller has passed `require_named`."""
+        """Return `n_envs` envs. The caller has called `require_named`."""
         raise NotImplementedError
 
 
 def foreign_in(environment: Environment) -> Sequence[str]:
-    """Return what the arguments of a guest's environment name that no package brings, by its
+    """Return the names in a guest's arguments that no package brings, from the environment's
     attribute `foreign`: "module:Name" to import, or the path of a file or folder to read."""
     foreign: Sequence[str] = getattr(environment, "foreign", ())
     return foreign
 
 
 def require_named(environment: Environment) -> None:
-    """Raise ConfigError if only somebody else's file names what would be imported,
-    started or read to make the environment."""
+    """Raise ConfigError if making the environment would import, start or read something that only a
+    stranger's file names."""
     if isinstance(environment, Gated):
         environment.require_named()
 
 
 def needs_signature(environment: Environment) -> bool:
-    """Return whether the user names the environment, and `require_named` would refuse the
-    environment if only somebody else's file named it."""
+    """Return whether the user names the environment, and `require_named` would refuse it if only a
+    stranger's file named it."""
     if not isinstance(environment, Gated) or environment.named_by_file:
         return False
     flagged: Any = environment
@@ -79,14 +79,14 @@ def needs_signature(environment: Environment) -> bool:
 
 
 def is_plain(value: Any) -> bool:
-    """Return whether a value can name neither a file, nor a module, nor an address."""
-    with suppress(RecursionError):  # No user wrote such a value.
+    """Return whether a value cannot name a file, a module or an address."""
+    with suppress(RecursionError):  # A value that is nested so deeply is not plain.
         return all(map(WORD.fullmatch, texts_in(value)))
     return False
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """Yield all texts of a value, which is made of JSON's kinds of values."""
+    """Yield all texts in a value of JSON's types."""
     if isinstance(value, list | tuple):
         for entry in value:
             yield from texts_in(entry)
@@ -97,8 +97,8 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 def modules_in(text: str) -> Iterator[str]:
-    """Yield the module of each "module:Name" in a text. Not every such module has a name that
-    Python could spell: `my-env:make` is imported from my-env.py."""
+    """Yield the module of each "module:Name" in a text. A module's name may be no valid Python
+    name: `my-env:make` is imported from my-env.py."""
     for part in (text, *_BETWEEN_NAMES.split(text)) if ":" in text else ():
         for module, name in pairwise(part.split(":")):
             if module and name:
@@ -106,15 +106,15 @@ def modules_in(text: str) -> Iterator[str]:
 
 
 def found_at(module: str) -> str | None:
-    """Return the place on disk from which a module would be imported here, or None."""
+    """Return the path from which this process would import a module, or None."""
     # The current folder comes first, as in `user_modules.imported`.
     return place_of(module, [os.getcwd(), *sys.path])
 
 
 def not_found(what: str, name: str) -> str | None:
-    """Return what to do about "module:Name" whose module is not found from here; None if it is.
+    """Return advice for a "module:Name" whose module is not found; None if it is found.
 
-    what: what the name stands for, such as "environment".
+    what: the kind of the named thing, such as "environment".
     """
     module = name.partition(":")[0]
     if found_at(module) is not None:
@@ -126,9 +126,9 @@ def not_found(what: str, name: str) -> str | None:
 
 
 def refused(name: str, what: str = "environment") -> str:
-    """Return why what only a file names is not used, and what to do about that.
+    """Return why a name that only a file gives is refused, and advice.
 
-    name: "module:Name", or the path of a trained agent. what: what the name stands for.
+    name: "module:Name", or the path of a trained agent. what: the kind of the named thing.
     """
     module, colon, _ = name.partition(":")
     if not colon:

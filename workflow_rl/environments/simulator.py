@@ -1,8 +1,8 @@
-"""Environments that play in an interpreter of the simulator's own, as a worker sees them.
+"""A worker's side of environments that play in the simulator's own interpreter.
 
-The worker starts that interpreter once, for all its envs of it. What goes on there is in
-`simulator_process`. Everything else of a worker, the policy among it, stays in the learner's
-interpreter, so that the learner's NumPy alone decides what the weights are.
+A worker starts that interpreter once for all its envs. `simulator_process` is the other side. The
+rest of a worker, such as the policy, runs in the learner's interpreter. So only the learner's NumPy
+decides the weights.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ END_SECONDS = 1.0
 LOOK_SECONDS = 60.0
 KERNELS = "NPY_DISABLE_CPU_FEATURES"
 OLDER_KERNELS = "AVX512F AVX512CD AVX512_KNL AVX512_KNM AVX512_SKX AVX512_CLX AVX512_CNL"
-"""What older versions of NumPy call those that `portable` leaves out."""
-# It runs in any Python, of any age, and imports nothing of the current folder.
+"""The names in older versions of NumPy for the kernels that `portable` leaves out."""
+# This script runs in any version of Python, and imports nothing from the current folder.
 _LOOK = """
 import sys
 sys.path = [folder for folder in sys.path if folder]  # Before 3.11 nothing else takes it out.
@@ -56,14 +56,14 @@ for name in ("numpy", "gymnasium", "gym"):
 print(json.dumps(found))
 """
 _running = threading.local()
-"""Interpreters of this thread, by path."""
+"""The running interpreters of this thread, by path."""
 
 
 def versions_of(python: str) -> dict[str, str | None]:
-    """Return the versions of Python, NumPy, Gymnasium and gym in an interpreter; None for what it
-    lacks. Raises ConfigError for what is no interpreter."""
+    """Return the versions of Python, NumPy, Gymnasium and gym in an interpreter; None if one is
+    missing. Raises ConfigError if `python` is no interpreter."""
     try:
-        # 3.13 imports modules before it runs the first line.
+        # Python 3.13 imports modules before it runs the script's first line.
         variables = {**_variables(), "PYTHONSAFEPATH": "1"}
         looked = subprocess.run(
             [python, "-c", _LOOK], capture_output=True, env=variables, timeout=LOOK_SECONDS
@@ -76,7 +76,7 @@ def versions_of(python: str) -> dict[str, str | None]:
 
 
 def what_it_lacks(python: str, found: Mapping[str, str | None]) -> str | None:
-    """Return what keeps environments from playing in an interpreter; None if nothing does."""
+    """Return why environments cannot play in an interpreter; None if they can."""
     version, numpy = found["python"], found["numpy"]
     if _numbers(version) < LEAST_PYTHON:
         return f"{python} is Python {version}: environments need 3.8 or newer"
@@ -91,11 +91,11 @@ def _numbers(version: str | None) -> tuple[int, ...]:
 
 
 def _variables() -> dict[str, str]:
-    """Return environment variables for the interpreter, which finds no package of this one."""
+    """Return environment variables with which the interpreter does not find this one's packages."""
     variables = {**os.environ}
     for name in ("PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__"):
         variables.pop(name, None)
-    # Sets of text have the same order in every interpreter.
+    # With a fixed hash seed, sets of text have one order in every interpreter.
     variables.setdefault("PYTHONHASHSEED", "0")
     if KERNELS in variables:
         variables[KERNELS] += f" {OLDER_KERNELS}"
@@ -107,9 +107,9 @@ def _variables() -> dict[str, str]:
 
 
 class Interpreter:
-    """An interpreter that runs, and the calls that it is asked.
+    """A running interpreter, and the calls to it.
 
-    Raises ConfigError for an interpreter that cannot be used.
+    Raises ConfigError if the interpreter cannot be used.
     """
 
     def __init__(self, python: str) -> None:
@@ -152,11 +152,11 @@ class Interpreter:
         return self._n_made, description
 
     def ask(self, call: str, number: int, *args: Any) -> None:
-        """Ask an env by its number. The next `answer` sends all that is asked until then."""
+        """Queue a call of an env. The next `answer` sends all queued calls."""
         self._queued.append((call, number, *args))
 
     def answer(self, number: int) -> Any:
-        """Return what an env has answered. Raises ElsewhereError if it raised an exception."""
+        """Return an env's answer. Raises ElsewhereError if the env raised an exception."""
         if self._queued:
             asked, self._queued = self._queued, []
             try:
@@ -164,7 +164,7 @@ class Interpreter:
                 answers = self._receive()
             except (EOFError, OSError):
                 self._die_alike()
-            # After an exception, the calls that follow it have no answers.
+            # The calls after an exception have no answers.
             numbers = (call[1] for call in asked)
             self._answers.update(zip(numbers, answers, strict=False))
         is_fine, value = self._answers.pop(number)
@@ -177,13 +177,13 @@ class Interpreter:
         return value
 
     def _receive(self) -> Any:
-        """Return the next message that is more than a sign of life."""
+        """Return the next message that is not a sign of life."""
         while (message := self._messages.receive()) is None:
             alive()
         return message
 
     def close(self, number: int) -> None:
-        """Close an env. The interpreter ends with its last one."""
+        """Close an env. The interpreter ends when its last env is closed."""
         self._n_open -= 1
         try:
             self.ask("close", number)
@@ -203,9 +203,9 @@ class Interpreter:
             self._process.wait()
 
     def _die_alike(self) -> None:
-        """End this worker as its interpreter has ended, so that the pool says how.
+        """End this worker with the exit code of its interpreter, so that the pool reports it.
 
-        Raises ElsewhereError in a process that is no worker.
+        In a process that is not a worker, raises ElsewhereError instead.
         """
         self.end()
         code = self._process.returncode
@@ -241,7 +241,7 @@ def made_there(environment: GymnasiumEnvironment, options: Mapping[str, Any]) ->
 
 
 class Elsewhere:
-    """An environment that plays elsewhere. told: what it is, by `simulator_process`."""
+    """An environment that plays in another interpreter. told: its facts, by `simulator_process`."""
 
     def __init__(self, simulator: Interpreter, number: int, told: Mapping[str, Any]) -> None:
         self._simulator, self._number = simulator, number
@@ -252,7 +252,7 @@ class Elsewhere:
             self.entities = decode(told["entities"])
 
     def ask(self, call: str, *args: Any) -> None:
-        """Ask for what `reset` or `step` then waits for. Several envs are asked at once."""
+        """Queue a call, whose answer `reset` or `step` returns. One message then asks many envs."""
         self._simulator.ask(call, self._number, *map(encode, args))
         self._is_asked = True
 
@@ -277,9 +277,10 @@ class Elsewhere:
 
 
 class SimulatorEnv(Elsewhere, gymnasium.Env[Any, Any]):
-    """An environment of one agent that plays elsewhere.
+    """An environment of one agent that plays in another interpreter.
 
-    `info` has the mask of actions and the costs alone, and at a reset all that can be sent.
+    A step's `info` has only the mask of actions and the costs. A reset's `info` has all entries
+    that can be sent.
     """
 
     def __init__(self, simulator: Interpreter, number: int, told: Mapping[str, Any]) -> None:
@@ -294,7 +295,7 @@ class SimulatorEnv(Elsewhere, gymnasium.Env[Any, Any]):
         return self._answer("render")
 
     def __getattr__(self, name: str) -> Any:
-        """Return a function that returns what an attribute there is, or gives."""
+        """Return a function that returns an attribute's value there, or the result of a method."""
         if name not in vars(self).get("_attributes", ()):
             raise AttributeError(name)
 
@@ -306,7 +307,7 @@ class SimulatorEnv(Elsewhere, gymnasium.Env[Any, Any]):
 
 
 class _Team(Elsewhere):
-    """A ParallelEnv that plays elsewhere, as far as JointEnv reads it."""
+    """A ParallelEnv that plays in another interpreter, with the members that JointEnv needs."""
 
     def __init__(self, simulator: Interpreter, number: int, told: Mapping[str, Any]) -> None:
         super().__init__(simulator, number, told)
@@ -328,9 +329,9 @@ class _Team(Elsewhere):
 
 
 class SimulatorEnvs(SerialEnvs):
-    """Envs of one interpreter, which it steps with one message for all of them. An EnvBatch.
+    """Envs in one interpreter. One message steps them all. An EnvBatch.
 
-    make_env: makes a FlatEnv of what `made_there` returns.
+    make_env: makes a FlatEnv around the result of `made_there`.
     """
 
     def __init__(
@@ -354,7 +355,7 @@ class SimulatorEnvs(SerialEnvs):
 
 
 def _as_handed(env: Any) -> Unflatten:
-    """Return a function from a sampled action to what an environment hands to its Elsewhere."""
+    """Return a function from a sampled action to the action that an env passes to its Elsewhere."""
     unflatten = unflattener(env.action_space)
     if not isinstance(env, JointEnv):
         return unflatten

@@ -1,9 +1,9 @@
-"""The process that plays environments in an interpreter of the simulator's own.
+"""The process that plays environments in the simulator's own interpreter.
 
-That interpreter runs this file as a script: Python 3.8 or newer, with NumPy 1.20 or newer and the
-simulator. The file imports nothing else of this package. `simulator` is its other side, which
-imports this file for what crosses between the two: plain values, and arrays as bytes, because
-NumPy 1 and 2 do not read each other's pickles.
+That interpreter runs this file as a script. It has Python 3.8 or newer, NumPy 1.20 or newer, and
+the simulator. The file imports nothing else of this package. `simulator` is the other side, and
+imports this file for the messages: plain values, and arrays as bytes, because NumPy 1 and 2 cannot
+read each other's pickles.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import sys
 
 if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
-    # The folder of this file holds modules of names that the simulator may import.
+    # This file's folder has modules whose names the simulator may import.
     sys.path.pop(0)
 
 import importlib
@@ -33,12 +33,12 @@ from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from typing import Any
 
-with warnings.catch_warnings():  # Each NumPy has other names for kernels that are left out.
+with warnings.catch_warnings():  # NumPy warns of disabled kernels that only other versions have.
     warnings.simplefilter("ignore", RuntimeWarning)
     import numpy as np
 
 PROTOCOL = 3
-"""The version of the messages, which both sides have to speak."""
+"""The version of the messages. Both sides must have an equal version."""
 _SIGN_SECONDS = 0.2
 _LENGTH = struct.Struct("!Q")
 _PLAIN = {type(None), bool, int, float, str, bytes, bytearray}
@@ -61,7 +61,7 @@ class Messages:
         self._side.sendall(_LENGTH.pack(len(pickled)) + pickled)
 
     def receive(self) -> Any:
-        """Return the next message. Raises EOFError if the other side is gone."""
+        """Return the next message. Raises EOFError if the other side has ended."""
         head = self._reader.read(_LENGTH.size)
         if len(head) < _LENGTH.size:
             raise EOFError
@@ -73,8 +73,8 @@ class Messages:
 
 
 def encode(value: Any) -> Any:
-    """Return a value as plain values. Raises TypeError for what is not made of numbers, text,
-    arrays of these, tuples, lists and dicts."""
+    """Return a value as plain values. Raises TypeError for a value with other parts than numbers,
+    text, arrays, tuples, lists and dicts."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, (np.ndarray, np.generic)):
@@ -88,10 +88,10 @@ def encode(value: Any) -> Any:
         return _TUPLE, [encode(part) for part in value]
     if isinstance(value, list):
         return [encode(part) for part in value]
-    for plain in (int, float):  # Of a class that inherits one of these.
+    for plain in (int, float):  # The value's class may be a subclass.
         if isinstance(value, plain):
             return plain(value)
-    if isinstance(value, str):  # Members of an Enum would show their names.
+    if isinstance(value, str):  # For a member of an Enum, `str` would return its name.
         return str.__str__(value)
     if hasattr(value, "__array__"):  # A tensor, or the LazyFrames of gym.
         return encode(np.asarray(value))
@@ -100,7 +100,7 @@ def encode(value: Any) -> Any:
 
 
 def _plain_key(key: Any) -> Any:
-    """Return a key that the other side reads without the simulator. Raises TypeError."""
+    """Return a key that the other side can read without the simulator. Raises TypeError."""
     if isinstance(key, tuple):
         return tuple([_plain_key(part) for part in key])
     if isinstance(key, np.generic):
@@ -109,7 +109,7 @@ def _plain_key(key: Any) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """Return what `encode` was given. Arrays are new ones, and may be written to."""
+    """Return the argument of `encode`. Arrays are new and writable."""
     if type(value) is tuple:
         if value[0] == _TUPLE:
             return tuple([decode(part) for part in value[1]])
@@ -125,7 +125,8 @@ def exception_parts(error: BaseException, not_users: Sequence[str]) -> tuple[str
     """Return an exception's type and message, the file and line of the user's code that raised it,
     and its traceback from the user's code on.
 
-    not_users: where files begin that are not the user's. Where all are such files, the place is "".
+    not_users: the first parts of paths of files that are not the user's. If all files of the
+    traceback are such files, the file and line are "".
     """
     frames = traceback.extract_tb(error.__traceback__)
     users = [frame for frame in frames if not frame.filename.startswith(tuple(not_users))]
@@ -143,15 +144,15 @@ def exception_parts(error: BaseException, not_users: Sequence[str]) -> tuple[str
 
 
 class RandomState:
-    """The random state of a process, `random` and `np.random`, as one of several envs sees it.
+    """One env's own state of the process's random numbers, of `random` and `np.random`.
 
-    A state is exchanged before each call of its env, in 0.3 microseconds, and in 12 more if
-    another such env was called before. A call begins without the second of a pair of normal
-    numbers, which NumPy keeps besides its state.
+    The states are exchanged before each call of an env. An exchange takes 0.3 microseconds, and 12
+    more if another such env was called before. NumPy draws normal numbers in pairs. A second number
+    that NumPy kept is dropped before a call.
     """
 
     _current: Any = None
-    """The RandomState that the process has at present."""
+    """The current RandomState of the process."""
 
     def __init__(self) -> None:
         self._of_numpy: Any = np.random.MT19937(0)
@@ -183,7 +184,7 @@ class RandomState:
 class _Env:
     """One environment of the simulator, and its answers to calls.
 
-    random_state: what it draws from, if it has a state of its own.
+    random_state: the env's own random state, or None.
     """
 
     def __init__(self, env: Any, random_state: RandomState | None) -> None:
@@ -192,7 +193,7 @@ class _Env:
                 raise TypeError(f"a {type(env).__name__} is no environment: it has no {name}")
         self._env, self._random = env, random_state
         self._observed = self._space_of("observation_space")
-        # Before 0.26, gym's environments took their seeds by a method of their own.
+        # Before 0.26, gym's environments had a method `seed`.
         inner = getattr(env, "unwrapped", env)
         taken = inspect.signature(inner.reset).parameters.values()
         takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken)
@@ -203,11 +204,11 @@ class _Env:
         self._takes_seed = self._takes_seed or not hasattr(env, "seed")
 
     def describe(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return the spaces and other facts. names: of attributes that it may have."""
+        """Return the spaces and other facts. names: attributes that the env may have."""
         env = self._env
         try:
             entities = encode(getattr(env, "entities", None))
-        except TypeError:  # Environments of others use this name for what is on their map.
+        except TypeError:  # Other environments use this attribute for objects on their map.
             entities = None
         return {
             "observation": self._observed,
@@ -235,13 +236,13 @@ class _Env:
         return self._begun(answer if _has_info(answer) else (answer, {}))
 
     def _begun(self, answer: Any) -> Any:
-        """Return the answer to a reset. Whoever asked says what is wrong with it."""
+        """Return the answer to a reset. The other side checks the answer."""
         if not _has_info(answer):
             return encode(answer)
         obs, info = answer
         told = {}
         for name, value in info.items():
-            with suppress(Exception):  # Of a tensor's own kinds, too.
+            with suppress(Exception):  # An entry that cannot be sent is left out.
                 told.update(encode({name: value}))
         return _TUPLE, [_observation(obs), told]
 
@@ -251,7 +252,7 @@ class _Env:
         return self._stepped(self._env.step(decode(action)))
 
     def _stepped(self, answer: Any) -> Any:
-        """Return the answer to a step. Whoever asked says what is wrong with it."""
+        """Return the answer to a step. The other side checks the answer."""
         if not isinstance(answer, (tuple, list)) or len(answer) not in (4, 5):
             return encode(answer)
         obs, reward, terminated = answer[:3]
@@ -277,7 +278,7 @@ class _Env:
 
 
 class _Team(_Env):
-    """A team of the simulator. With its answers come the agents that are left, and the state."""
+    """A team of the simulator. Its answers include the remaining agents, and the state."""
 
     def describe(self, names: Sequence[str]) -> dict[str, Any]:
         state = getattr(self._env, "state_space", None)
@@ -315,14 +316,14 @@ class _Team(_Env):
 
 
 def _is_any(flags: Any) -> bool:
-    """Return whether a flag is set. Whoever asked refuses what is no flag."""
+    """Return whether a flag is set. The other side refuses values that are no flags."""
     values = flags.values() if isinstance(flags, Mapping) else ()
     return any(not np.ndim(flag) and bool(flag) for flag in values)
 
 
 def _observation(obs: Any) -> Any:
-    """Return an observation as plain values, without the entries of Dicts that are any objects:
-    whoever shows such an entry misses it."""
+    """Return an observation as plain values, without entries of Dicts that cannot be sent. If such
+    an entry is needed, the other side reports that it is missing."""
     if not isinstance(obs, Mapping):
         return encode(obs)
     shown = {}
@@ -337,14 +338,13 @@ def _has_info(answer: Any) -> bool:
 
 
 def _entries(info: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Return those entries of an info that are named and are not None."""
+    """Return the entries of an info with these names that are not None."""
     had = info if isinstance(info, Mapping) else {}
     return {name: had[name] for name in names if had.get(name) is not None}
 
 
 def _costs(info: Any) -> dict[str, Any]:
-    """Return the entries of an info for costs, unless something else that cannot be sent stands
-    there."""
+    """Return the entries of an info for costs, without entries that cannot be sent."""
     had = _entries(info, _COSTS)
     for name in [*had]:
         try:
@@ -355,21 +355,21 @@ def _costs(info: Any) -> dict[str, Any]:
 
 
 def _owner(env: Any, name: str) -> Any:
-    """Return the wrapper, or the environment, that has an attribute; None without one."""
+    """Return the first wrapper, or the environment, that has an attribute; None without one."""
     while env is not None and not hasattr(env, name):
         env = getattr(env, "__dict__", {}).get("env")
     return env
 
 
 def _find_this_package() -> None:
-    """Let modules of this package be imported that need nothing else of the package."""
+    """Allow imports of modules of this package that need nothing else of the package."""
     package = types.ModuleType(os.path.basename(_PACKAGE))
     package.__path__ = [_PACKAGE]
     sys.modules.setdefault(package.__name__, package)
 
 
 def _parallel(env: Any) -> Any:
-    """Return an environment; one whose agents act in turn, as `turns` has them act at once."""
+    """Return an environment. An AECEnv is returned as a ParallelEnv: see `answers.parallel`."""
     if not hasattr(env, "agent_iter"):
         return env
     _find_this_package()
@@ -377,7 +377,7 @@ def _parallel(env: Any) -> Any:
 
 
 def _made(env_id: str, args: Mapping[str, Any]) -> Any:
-    """Return the environment of an id or of "module:function". Raises whatever it raises."""
+    """Return the environment of an id or of "module:function". Raises its exceptions."""
     module, colon, name = env_id.partition(":")
     if colon:
         if module.startswith("workflow_rl."):
@@ -406,7 +406,7 @@ def _made(env_id: str, args: Mapping[str, Any]) -> Any:
 
 
 def as_plain(space: Any) -> Any:
-    """Return a space as plain values: its kind, and what makes one of this kind."""
+    """Return a space as plain values: its kind, and the arguments of the kind's constructor."""
     kinds = [kind.__name__ for kind in type(space).__mro__]
     if "Box" in kinds:
         return "Box", encode(space.low), encode(space.high), np.dtype(space.dtype).str
@@ -426,13 +426,13 @@ def as_plain(space: Any) -> Any:
 
 
 def _silence_gym() -> None:
-    """Keep gym from printing in each process that Gymnasium replaces it."""
+    """Suppress gym's notice in each process that Gymnasium replaces gym."""
     with suppress(ImportError, AttributeError):
         importlib.import_module("gym_notices.notices").notices.clear()
 
 
 def _play(messages: Messages) -> None:
-    """Answer calls until the other side is gone."""
+    """Answer calls until the other side ends."""
     folders = [sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")]
     not_users = [os.path.dirname(__file__) + os.sep, "<frozen", *folders]
     envs: dict[int, _Env] = {}
@@ -462,7 +462,7 @@ def _play(messages: Messages) -> None:
         "close": lambda number: envs.pop(number).close(),
     }
     python, numpy = sys.version.split()[0], np.__version__
-    # Each import is a sign, too: this finder finds nothing.
+    # This finder finds nothing, but gives a sign of life at each import.
     sys.meta_path.insert(0, types.SimpleNamespace(find_spec=give_sign))
     messages.send({"protocol": PROTOCOL, "python": python, "numpy": numpy})
     while True:
@@ -482,7 +482,7 @@ if __name__ == "__main__":
     side.set_inheritable(False)
     conversation = Messages(side)
     _silence_gym()
-    # What an environment forks has no part in it.
+    # A process that an environment forks must not use the socket.
     os.register_at_fork(after_in_child=conversation.close)
     try:
         _play(conversation)

@@ -1,7 +1,7 @@
-"""Who makes the environment of a name: a guest, or `gymnasium_env`.
+"""Makes the environment of a name: a guest, or a `gymnasium_env`.
 
-A name is a guest's, or an id of Gymnasium's, or "module:name" of a class or function that makes the
-environment. A guest is imported when it is asked for, never before.
+A name is a guest's id, a Gymnasium id, or "module:name" of a class or function that makes the
+environment. A guest is imported only when its environment is asked for.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 class Guests(Mapping[str, "Guest"]):
-    """The guests by the ids of their environments, this package's first.
+    """The guests by the ids of their environments. This package's guests come first.
 
-    Asking for a guest imports it. Raises UserError for one that cannot be imported, or is none.
+    A look-up imports the guest. Raises UserError if it cannot be imported, or is not a Guest.
     """
 
     def __init__(self) -> None:
@@ -56,14 +56,14 @@ class Guests(Mapping[str, "Guest"]):
                 yield self[env_id]
 
     def bringing(self, group: str, name: str) -> Guest | None:
-        """Return the guest that brings something of this name: a preset if the group is "presets",
-        an agent if it is "released". Nothing else is imported. None if there is no such guest."""
+        """Return the guest that brings a preset of this name, if the group is "presets", or an
+        agent, if it is "released". Only this guest is imported. None if there is no such guest."""
         point = plug_ins(group).get(name)
         return None if point is None else self[_imported(point).env_id]
 
 
 def _imported(point: EntryPoint) -> type[Guest]:
-    from workflow_rl.environments.challenge import Guest  # Whoever plays no guest does without.
+    from workflow_rl.environments.challenge import Guest  # Only runs on guests need this import.
 
     try:
         found = point.load()
@@ -78,8 +78,8 @@ guests = Guests()
 
 
 def default_env() -> str:
-    """Return the id of the environment that is trained on unless another one is named."""
-    # A wheel sorts its entry points: the first guest is not the first that was declared.
+    """Return the id of the environment that is trained on if the user names none."""
+    # A wheel sorts its entry points, so the first guest may not be the first declared guest.
     return next(iter(plug_ins("default_env")))
 
 
@@ -92,18 +92,18 @@ def make_environment(
     python: str = "",
     factory: Callable[..., Any] | None = None,
 ) -> Environment:
-    """Return the environment of this name with these arguments, without importing or calling what
-    they name.
+    """Return the environment of this name with these arguments. Nothing that the name or the
+    arguments name is imported or called, except a guest.
 
     Args:
         env_id: a guest's id, or a name that `GymnasiumEnvironment` takes.
-        args: the arguments. Those that are left out have defaults.
-        named_by_file: whether only somebody else's file names the environment and its arguments,
-            see `GymnasiumEnvironment` and `Gated`.
-        masks: whether agents see the masks of actions that the environment offers, if it does.
+        args: the arguments. Missing arguments have defaults.
+        named_by_file: whether only a stranger's file names the environment and its arguments, see
+            `GymnasiumEnvironment` and `Gated`.
+        masks: whether agents see the environment's masks of actions, if it offers masks.
         ignore_unknown: see `GymnasiumEnvironment`.
-        python: the interpreter that plays it, see `GymnasiumEnvironment`. "" is this one.
-        factory: the user's function that makes it, see `GymnasiumEnvironment`.
+        python: the interpreter that plays the environment, see `GymnasiumEnvironment`.
+        factory: the user's function that makes the environment, see `GymnasiumEnvironment`.
 
     Raises:
         ConfigError: an argument is wrong.
@@ -120,7 +120,7 @@ def make_environment(
             )
         if not named_by_file or not (foreign := foreign_in(guest)):
             return guest
-        if not isinstance(guest, Gated):  # It would make envs, whoever names them.
+        if not isinstance(guest, Gated):  # Only a Gated environment refuses to make envs.
             raise ConfigError("env", refused(foreign[0]))
         flagged: Any = guest
         return cast(Environment, dataclasses.replace(flagged, named_by_file=True))
@@ -132,15 +132,14 @@ def make_environment(
 
 
 def environment_of(fields: Mapping[str, Any]) -> Environment:
-    """Return the environment that the fields of a TrainConfig name, unmade. Raises
-    ConfigError."""
+    """Return the environment that a config's fields name. No env is made. Raises ConfigError."""
     names = "env", "env_args", "named_by_file", "action_mask", "ignore_unknown", "env_python"
     return make_environment(*(fields[name] for name in (*names, "make_env")))
 
 
 def fields_of(environment: Environment) -> dict[str, Any]:
-    """Return the fields of a TrainConfig that name an environment, for the user to train or play
-    with. Raises ConfigError if only somebody else's file names it."""
+    """Return the fields of a TrainConfig that name an environment. Raises ConfigError if only a
+    stranger's file names the environment."""
     require_named(environment)
     return {
         "env": environment.env_id,
@@ -152,8 +151,8 @@ def fields_of(environment: Environment) -> dict[str, Any]:
 
 
 def played_by(environment: Environment, python: str | None) -> Environment:
-    """Return the environment with the interpreter that the user names; None leaves the file's, and
-    "" is this one. Raises ConfigError for an environment that takes none."""
+    """Return the environment with the user's interpreter. None keeps the file's interpreter, and ""
+    is this process's. Raises ConfigError for an environment that takes no interpreter."""
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 
     if not isinstance(environment, GymnasiumEnvironment):
@@ -172,7 +171,7 @@ def played_by(environment: Environment, python: str | None) -> Environment:
 
 
 def _checked(guest: Guest, args: Mapping[str, Any], named_by_file: bool) -> Settings:
-    # Workers do not come here, and import no pydantic.
+    # Workers do not call this, and do not import pydantic.
     from workflow_rl.agents.settings import ContentOf
 
     arguments = guest.arguments()
@@ -192,8 +191,8 @@ def _checked(guest: Guest, args: Mapping[str, Any], named_by_file: bool) -> Sett
 
 
 def register_envs() -> None:
-    """Register what the entry points `workflow_rl.gymnasium` and `.gymnasium_vector` name with
-    Gymnasium, unless it is registered. Imports Gymnasium, and nothing of a guest."""
+    """Register the environments of the entry points `workflow_rl.gymnasium` and `.gymnasium_vector`
+    with Gymnasium, unless they are registered. Imports Gymnasium, but no guest."""
     import gymnasium
 
     vectors = plug_ins("gymnasium_vector")

@@ -1,11 +1,11 @@
-"""A training run, from what was asked of it to its last checkpoint.
+"""A training run, from the user's choices to its last checkpoint.
 
-In: the fields of a `TrainConfig`, or the folder of a run to resume. Out: a run's folder, with its
-config, metrics, checkpoints and summary, and what reads such a folder.
+The fields of a `TrainConfig`, or the folder of a run to resume, go in. A run's folder comes out,
+with its config, metrics, checkpoints and summary. This room also reads the folders of runs.
 
-Begin with `config.py` (what is asked), `resolve.py` (what follows from it), `resume.py` (the plan),
+Begin with `config.py` (the choices), `resolve.py` (what follows from them), `resume.py` (the plan),
 `execute.py`, and `loop.py`, whose `_loop` is the training loop. `learner.py` learns one policy. A
-run writes its folder by `run_dir.py`, and others read that by `folder.py`. `checkpoint.py` is the
-file to go on from, `saved_agent.py` loads what plays, and `several_policies.py` is a run of several
-policies. `signature.py` says whose file it is, and `trust.py` is `--trust`.
+run writes its folder with `run_dir.py`, and `folder.py` reads folders. `checkpoint.py` is the file
+that a resume continues from, `saved_agent.py` loads agents, and `several_policies.py` is a run of
+several policies. `signature.py` says who wrote a file, and `trust.py` is `--trust`.
 """

@@ -1,4 +1,4 @@
-"""Checkpoints: written under a temporary name and renamed, read without running code."""
+"""Checkpoints. A checkpoint is replaced in one step, and is read without running its code."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 FORMAT = 4
 MEMORY_FOLDER = "memory"
-"""The steps that an agent remembers, beside the latest checkpoint."""
+"""The folder of the steps that an agent remembers, beside the latest checkpoint."""
 _PARTS = ("format", "config", "agent", "training", "policies", "run_id", "memory")
 _SOME_BYTES = 2**16
 _OTHER_KINDS = {
@@ -50,18 +50,18 @@ _OTHER_KINDS = {
     b".npy": "is a policy file, which acts but has no critic to learn with: give a run's folder or "
     "a checkpoint (.safetensors)",
 }
-"""What an archive is, by the name of a file in it."""
+"""What an archive is, by the name of a file in the archive."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything a run needs to go on as if it had never stopped.
+    """Everything that a run needs to continue as if it had never stopped.
 
-    config: TrainConfig.to_save(). agent: PPOAgent.state_dict(). begun: the batches that are being
-    collected meanwhile. run_id: of the run that saved it. memory: the files with the steps that the
-    agent remembers, if this is the latest checkpoint of a run whose agent remembers any. written:
-    `writing_of` its file, if it was read from one. There is no random state to keep: every random
-    stream is derived from the run's seed and the counters in `training`.
+    config: TrainConfig.to_save(). agent: the agent's state_dict(). begun: the batches that workers
+    are collecting. run_id: the id of the run that saved the checkpoint. memory: the files with the
+    steps that the agent remembers, only in the latest checkpoint. written: `writing_of` the
+    checkpoint's file, if it was read from a file. No random state is kept, because the run's seed
+    and the counters in `training` decide every random stream.
     """
 
     config: dict[str, Any]
@@ -74,13 +74,13 @@ class Checkpoint:
 
 
 def writing_of(path: Path) -> tuple[int, int]:
-    """Return what is another after each writing of a file. Raises OSError."""
+    """Return a value that changes each time the file is written. Raises OSError."""
     about = path.stat()
     return about.st_ino, about.st_mtime_ns
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Replace `path` in one step: a reader, or a crash, finds the old one or the new one."""
+    """Replace `path` in one step. A reader or a crash finds the old file or the new file."""
     content = {
         "format": FORMAT,
         "config": checkpoint.config,
@@ -100,7 +100,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     try:
         written = writing_of(path)
         content = read_values(path)
-    except Exception as error:  # Whatever somebody else's file makes of its reader.
+    except Exception as error:  # A stranger's file can raise any exception in its reader.
         reason = f": {str(error)[:300]}" if isinstance(error, ValueError) else ""
         damage = f"is damaged, or not a checkpoint{reason}"
         raise UserError(f"{path} {_other_kind(path) or damage}") from None
@@ -116,22 +116,22 @@ def load_checkpoint(path: Path) -> Checkpoint:
         begun = [_begun_batch(values, config) for values in content["policies"]]
         memory = None
         if content["memory"] is not None:
-            from workflow_rl.runs.replay_files import parts_of  # Few agents remember anything.
+            from workflow_rl.runs.replay_files import parts_of  # Few agents have a memory.
 
             memory = parts_of(content["memory"])
         run_id = str(content["run_id"])
         return Checkpoint(config, agent, training, begun, run_id, memory, written)
     except UserError as error:
         raise UserError(f"{path} cannot be read: {error}") from None
-    except Exception:  # Whatever somebody else's file makes of its reader.
+    except Exception:  # A stranger's file can raise any exception in its reader.
         raise UserError(f"{path} is not a checkpoint of this package") from None
 
 
 def _other_kind(path: Path) -> str:
-    """Return what an archive is that is given in the place of a checkpoint; nothing for others.
+    """Return what an archive is that was given instead of a checkpoint; "" for other files.
 
-    An archive has the names of its members in its last bytes, and that of the first one in its
-    first bytes.
+    An archive has its members' names in its last bytes, and the first member's name in its first
+    bytes.
     """
     with suppress(OSError), path.open("rb") as file:
         beginning = file.read(_SOME_BYTES)
@@ -170,9 +170,9 @@ def own_settings(checkpoint: Checkpoint, path: Path) -> tuple[Algorithm, Setting
 
 
 def own_policy(checkpoint: Checkpoint, path: Path) -> Parameters:
-    """Return the actor of a checkpoint, if its network is the one that its config describes.
+    """Return the actor of a checkpoint, if the network fits the checkpoint's config.
 
-    No agent is made: what a config describes could take a machine's memory. Raises
+    No agent is made, because a config can describe an agent that fills the memory. Raises
     UserError, naming `path`.
     """
     algorithm, settings = own_settings(checkpoint, path)
@@ -201,11 +201,11 @@ def _plain_batch(batch: BegunBatch) -> dict[str, Any]:
 
 
 def _begun_batch(values: Any, config: Mapping[str, Any]) -> BegunBatch:
-    """Return the batch that `_plain_batch` gave.
+    """Return the batch from the result of `_plain_batch`.
 
-    config: of the run. Raises UserError, and anything else for what never was a batch.
+    config: the run's config. Raises UserError. Values that are no batch can raise any exception.
     """
-    # Few checkpoints have such a batch.
+    # Few checkpoints have a begun batch.
     from workflow_rl.agents.policies.team_policy import unpacked_policies
 
     share = values["share"]
@@ -213,7 +213,7 @@ def _begun_batch(values: Any, config: Mapping[str, Any]) -> BegunBatch:
     parameters = unpacked_policies(values["settings"], arrays, may_be_own=True)
     named = {*texts_in(config["settings"])}
     for member in getattr(parameters, "parameters", {"": parameters}).values():
-        # The config alone is signed: it names the files that a class of the user's gets.
+        # Only the config is signed, so only the config may name files for a user's class.
         if ":" in member.network and not is_plain([*{*texts_in(member.network_args)} - named]):
             raise UserError(f"only a batch in it gives {member.network} the name of a file")
     return BegunBatch(parameters.actor(values["policy_version"]), share and Share._make(share))
@@ -222,11 +222,11 @@ def _begun_batch(values: Any, config: Mapping[str, Any]) -> BegunBatch:
 MOST_BYTES = 4 * 2**30
 MOST_OF_HEADER = 2**24
 MOST_OF_VALUES = 2**20
-"""How many values the header may have. Python needs about 100 bytes for one."""
+"""The most values in the header. Python needs about 100 bytes for a value."""
 MOST_LEVELS = 50
-"""Of lists, tuples and dicts within one another."""
+"""The most levels of nested lists, tuples and dicts."""
 MOST_OF_EMPTY = 2**24
-"""The most along an axis of a tensor without numbers, which takes no room in the file."""
+"""The longest axis of a tensor without numbers, which needs no space in the file."""
 _INTEGERS = 2**128
 _DIMENSIONS = 64
 
@@ -247,7 +247,7 @@ _DTYPES = {
 def write_values(path: Path, values: dict[str, Any]) -> None:
     """Replace `path` in one step by a file of tensors and plain values.
 
-    Raises OSError, and TypeError for values of other types, which names the first.
+    Raises OSError, and TypeError for other types. The TypeError names the first wrong value.
     """
     tensors: dict[str, torch.Tensor] = {}
     plain = {name: _to_json(value, name, tensors) for name, value in values.items()}
@@ -264,10 +264,10 @@ def write_values(path: Path, values: dict[str, Any]) -> None:
 
 
 def read_values(path: Path) -> dict[str, Any]:
-    """Return what `write_values` was given.
+    """Return the values that `write_values` wrote.
 
-    Nothing in the file is used before its digest is right. Raises OSError, and ValueError or
-    others for a file that is damaged, of another kind, or made to mislead its reader.
+    Nothing in the file is used before its digest is checked. Raises OSError, and ValueError or
+    other exceptions for a file that is damaged, of another kind, or malicious.
     """
     with path.open("rb") as file:
         n_bytes = os.fstat(file.fileno()).st_size
@@ -279,7 +279,7 @@ def read_values(path: Path) -> dict[str, Any]:
         raise ValueError("it is not as it was written")
     header = _parsed(content[_SIZE_BYTES:header_end])
     text = header.pop("__metadata__")[_TEXT]
-    _require_few_values(text)  # In the header the marks can be written as numbers.
+    _require_few_values(text)  # In the header, escapes could hide the counted characters.
     for about in header.values():
         _require_room(about["shape"])
     tensors = safetensors.torch.load(content)
@@ -292,14 +292,14 @@ def read_values(path: Path) -> dict[str, Any]:
 
 
 def _digest(content: bytes) -> bytes:
-    """Return the SHA-256 of all but the digest itself, in hexadecimal digits."""
+    """Return the SHA-256 of the file without the digest, in hexadecimal digits."""
     digest = hashlib.sha256(content[:_DIGEST_AT])
     digest.update(memoryview(content)[_DIGEST_END:])
     return digest.hexdigest().encode()
 
 
 def _require_bounds(content: bytes, n_bytes: int) -> int:
-    """Return where the header ends.
+    """Return the index of the header's end.
 
     content: the file, or its beginning. n_bytes: the size of the file. Raises ValueError
     for another kind of file, and for a file or header that is too large.
@@ -320,14 +320,14 @@ def _require_bounds(content: bytes, n_bytes: int) -> int:
 
 def _require_few_values(text: str) -> None:
     """Raise ValueError for a JSON text with more values than a checkpoint has."""
-    # In JSON a comma, a colon or an opening bracket stands before each value.
+    # In JSON, each value comes after a comma, a colon or an opening bracket.
     if sum(map(text.count, ",:[")) > MOST_OF_VALUES:
         raise ValueError(f"its header has more than {MOST_OF_VALUES} values")
 
 
 def _require_room(shape: list[int]) -> None:
-    """Raise ValueError for a tensor with more axes than any has, or for one without numbers that
-    is vast along an axis. The library compares all other shapes with the size of the file."""
+    """Raise ValueError for a tensor with too many axes, or without numbers but with a huge axis.
+    The library compares all other shapes with the size of the file."""
     if len(shape) > _DIMENSIONS or (0 in shape and max(shape) > MOST_OF_EMPTY):
         raise ValueError("it has a tensor of a shape that nothing has")
 
@@ -348,9 +348,9 @@ def _refuse(constant: str) -> None:
 
 
 def _to_json(value: Any, place: str, tensors: dict[str, torch.Tensor], level: int = 0) -> Any:
-    """Return what stands for a value in JSON, and add its tensors to `tensors`.
+    """Return a value's form in JSON, and add the value's tensors to `tensors`.
 
-    place: where the value is, by which its tensors are named. Raises TypeError.
+    place: the value's place in the checkpoint, which names its tensors. Raises TypeError.
     """
     kind = type(value)
     if value is None or kind in (bool, str):
@@ -383,11 +383,11 @@ def _to_json(value: Any, place: str, tensors: dict[str, torch.Tensor], level: in
 
 
 def _from_json(value: Any, tensors: dict[str, torch.Tensor], level: int = 0) -> Any:
-    """Return the value that `_to_json` was given, and take its tensors from `tensors`.
+    """Return the value from the result of `_to_json`, and take its tensors from `tensors`.
 
-    Raises ValueError or KeyError for what it has never returned.
+    Raises ValueError or KeyError for other values.
     """
-    if level > 3 * MOST_LEVELS:  # JSON has up to three levels for one.
+    if level > 3 * MOST_LEVELS:  # One level of a value has up to three levels in JSON.
         raise ValueError("its values are nested too deeply")
     if isinstance(value, list):
         return [_from_json(item, tensors, level + 1) for item in value]

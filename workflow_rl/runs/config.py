@@ -1,4 +1,4 @@
-"""The config of a training run: frozen, resolved, checked where it is made, kept with the run."""
+"""The config of a training run. It is frozen, resolved and checked, and is saved with the run."""
 
 from __future__ import annotations
 
@@ -36,10 +36,11 @@ Mode: TypeAlias = Literal["sync", "async"]
 
 
 class Resume(Enum):
-    """What a resumed run may change. A field without one of these stays as it was.
+    """How a resumed run may change a field. A field without this mark cannot be changed.
 
-    FREE: anything, for the field changes no weights, but for the device. FREE_WITH_EPISODES:
-    anything, if rollouts are of complete episodes. LATER: a larger number.
+    FREE: to any value, because the field changes no weights, except the device.
+    FREE_WITH_EPISODES: to any value, if rollouts are of complete episodes. LATER: to a larger
+    number.
     """
 
     FREE = auto()
@@ -47,7 +48,7 @@ class Resume(Enum):
     LATER = auto()
 
 
-# A greater number has never been meant: it would fill the memory, or start processes without end.
+# Larger numbers can only be mistakes: they would fill the memory, or start too many processes.
 Envs = Annotated[int, Field(ge=1, le=1_000_000)]
 Episodes = Annotated[int, Field(ge=1, le=1_000_000)]
 Workers = Annotated[int, Field(ge=1, le=4096)]
@@ -60,21 +61,21 @@ _NAME_THE_ENVIRONMENT = {
     *("env", "env_args", "make_env", "named_by_file", "action_mask", "ignore_unknown"),
     *("preset", "algorithm", "env_python"),
 }
-"""Fields that decide which environment it is."""
+"""The fields that decide the environment."""
 
 
 class TrainConfig(Settings):
-    """One training run. Making one raises ConfigError.
+    """One training run. The constructor raises ConfigError.
 
-    A field that is None when the config is made gets the default that follows from the others: see
-    `resolve.resolve`. `given` keeps what was asked, and `changed` resolves it anew.
+    A field that is None in the constructor gets a default that follows from other fields: see
+    `resolve.resolve`. `given` has the user's fields, and `changed` resolves them again.
     """
 
     mode: Mode = Field(description="Trainer: sync or async.")
     n_envs: Annotated[Envs, Resume.FREE_WITH_EPISODES] = Field(
         8,
         description="Number of environments. The synchronous trainer steps them together. The "
-        "asynchronous trainer hands out this number of episodes to the workers at a time.",
+        "asynchronous trainer gives workers this number of episodes at a time.",
     )
     n_workers: Annotated[Workers, Resume.FREE] = Field(  # type: ignore[assignment]
         None,
@@ -94,13 +95,13 @@ class TrainConfig(Settings):
     env_python: Annotated[str, AfterValidator(interpreter), Resume.FREE] = Field(
         "",
         description="Python interpreter that plays the environment, such as "
-        "/opt/simulator/bin/python, where the simulator is installed. By default this one. See "
-        "docs/how-to/own-python.md.",
+        "/opt/simulator/bin/python, where the simulator is installed. By default, the package's "
+        "interpreter. See docs/how-to/own-python.md.",
     )
     action_mask: bool = Field(
         True,
-        description="Rule out the actions that the environment says are impossible, if it offers "
-        "a mask in info or in a Dict observation.",
+        description="Exclude impossible actions, if the environment offers a mask in info or in a "
+        "Dict observation.",
     )
     ignore_unknown: bool = Field(
         False,
@@ -124,8 +125,8 @@ class TrainConfig(Settings):
     min_episodes_per_update: Episodes | None = Field(
         None,
         description="Smallest number of episodes in a rollout whose size is given in steps. The "
-        "first such rollout has this number. The default is 8, and 2 once 8 episodes have more "
-        "than twice those steps.",
+        "first rollout has this number. The default is 8, or 2 if 8 episodes have more than twice "
+        "the rollout's steps.",
     )
     num_steps_per_env: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         None,
@@ -141,15 +142,15 @@ class TrainConfig(Settings):
     )
     async_rl: bool = Field(
         False,
-        description="Collect while learning. By default every batch is then collected with the "
-        "weights of exactly one update ago, reproducibly.",
+        description="Collect while learning. By default, every batch is then collected with the "
+        "weights of exactly one update ago, and results are reproducible.",
     )
     batching: Literal["exact-lag", "whole-batches", "first-come"] = Field(
         "exact-lag",
         description="exact-lag: collect with the weights of exactly num_batches_to_accumulate "
-        "updates ago. whole-batches: take the same share of every env, with the newest weights. "
-        "first-come: take what arrives first, each piece with the newest weights. Results of the "
-        "last two differ from run to run.",
+        "updates ago. whole-batches: take an equal share of every env, with the newest weights. "
+        "first-come: take what arrives first, each piece with the newest weights. With "
+        "whole-batches and first-come, results differ from run to run.",
     )
     num_batches_to_accumulate: Annotated[int, Field(ge=1, le=10_000)] = Field(
         1, description="Maximum number of batches that wait for the learner."
@@ -160,7 +161,7 @@ class TrainConfig(Settings):
         "collecting, drop drops the oldest batch.",
     )
     take_all: bool = Field(
-        False, description="Learn from all batches that wait at once, or from one."
+        False, description="Learn from all waiting batches at once, or from one batch at a time."
     )
     curriculum: bool = Field(
         False,
@@ -171,13 +172,13 @@ class TrainConfig(Settings):
         None,
         description="Take the defaults of a recipe, such as cage2-quick (docs/tutorial.md), "
         "any-network (docs/how-to/any-network.md) or sac-control (docs/explanations/mbpo.md), or "
-        "those of a known system (docs/explanations/modes.md). Settings that you give replace the "
-        "preset's.",
+        "the defaults of a known system (docs/explanations/modes.md). Settings that you give "
+        "replace the preset's settings.",
     )
     seed: CountOrNone = Field(
         0,
-        description="Seed of all random numbers. The same seed gives the same weights, whatever "
-        "the number of workers.",
+        description="Seed of all random numbers. The same seed gives the same weights with any "
+        "number of workers.",
     )
     device: Annotated[Literal["auto", "cpu", "cuda"], Resume.FREE] = Field(
         "cpu",
@@ -193,12 +194,12 @@ class TrainConfig(Settings):
         None,
         description="Before the first update, copy this agent: a policy file, the folder of a run, "
         "a name that evaluate takes, such as champion, or episodes that record wrote. none copies "
-        "nobody, whatever the preset does. See docs/how-to/teachers.md.",
+        "no agent, even if the preset names one. See docs/how-to/teachers.md.",
     )
     teacher_episodes: Annotated[int, Field(ge=2, le=1_000_000)] = Field(
         100,
-        description="Number of episodes that the teacher plays. Of a file, all episodes count. A "
-        "tenth of the episodes is held out.",
+        description="Number of episodes that the teacher plays. From a file, all episodes are "
+        "used. A tenth of the episodes is held out.",
     )
     teacher_epochs: Count = Field(10, description="Number of passes over the teacher's episodes.")
     checkpoint_every: Annotated[Count, Resume.FREE] = Field(
@@ -219,23 +220,24 @@ class TrainConfig(Settings):
     )
     stop_at_return: Annotated[Finite | None, Resume.FREE] = Field(
         None,
-        description="End the run once the mean return is so high: of the evaluation with "
-        "eval_every, or else of the last 100 training episodes.",
+        description="End the run when the mean return reaches this number. It is the mean of the "
+        "evaluation with eval_every, otherwise of the last 100 training episodes.",
     )
     patience: Annotated[Count | None, Resume.FREE] = Field(
         None,
-        description="End the run after this number of updates in which that mean return was not "
-        "higher than before.",
+        description="End the run after this number of updates in which the mean return of "
+        "stop_at_return was not higher than before.",
     )
     play: Annotated[Literal["greedy", "sampled"] | None, Resume.FREE] = Field(
         None,
-        description="How the agent plays after the training, wherever it is evaluated, exported or "
-        "loaded: its likeliest actions, or sampled ones as in training. By default its likeliest, "
-        "unless --final-evaluation finds that sampled ones play much better.",
+        description="How the agent plays after the training, when it is evaluated, exported or "
+        "loaded: its likeliest actions, or sampled actions as in training. By default, its "
+        "likeliest, unless --final-evaluation finds that sampled actions play much better.",
     )
     worker_timeout: Annotated[Seconds, Resume.FREE] = Field(
         60.0,
-        description="Replace a worker that is silent so many seconds, as in one endless step.",
+        description="Replace a worker that is silent for this number of seconds, such as in an "
+        "endless step.",
     )
     max_worker_failures: Annotated[CountOrNone, Resume.FREE] = Field(
         10,
@@ -244,13 +246,13 @@ class TrainConfig(Settings):
     )
     cluster: Annotated[str, AfterValidator(readable), Resume.FREE] = Field(
         NONE,
-        description="Ray cluster of the workers: local starts one on this machine, auto and "
-        "host:port join one that runs, none uses none. See docs/how-to/cluster.md.",
+        description="Ray cluster of the workers: local starts a cluster on this machine, auto and "
+        "host:port join a running cluster, none uses no cluster. See docs/how-to/cluster.md.",
     )
     slow_worker_ms: Annotated[float, Field(ge=0, le=1_000_000), Resume.FREE] = Field(
         0.0,
         description="Add this number of milliseconds to each step of the slow workers, to see the "
-        "effect of stragglers. The results stay the same.",
+        "effect of stragglers. The results do not change.",
     )
     slow_worker_share: Annotated[float, Field(gt=0, le=1), Resume.FREE] = Field(
         0.1,
@@ -264,27 +266,27 @@ class TrainConfig(Settings):
     )
     settings: Settings = Field(  # type: ignore[assignment]
         None,
-        description="Settings of the algorithm: an object of its class, or some of the settings "
-        "as a mapping. The others get the environment's own defaults.",
+        description="Settings of the algorithm: an object of its class, or a mapping with some of "
+        "the settings. The other settings get the environment's defaults.",
     )
     reward_from: dict[str, Finite] = Field(
         {},
-        description="Learn from another reward: the sum of these costs of a step, and of reward, "
-        "the environment's own, times their weights: NAME=WEIGHT. See docs/how-to/budgets.md.",
+        description="Learn from another reward: a weighted sum of these costs of a step, and of "
+        "reward, the environment's own reward: NAME=WEIGHT. See docs/how-to/budgets.md.",
     )
     make_env: Callable[..., Any] | None = Field(
         None,
         exclude=True,
         repr=False,
-        description="Function that makes the environment. env is then only its name. It is not "
-        "kept with the run.",
+        description="Function that makes the environment. env is then only its name. The function "
+        "is not saved with the run.",
     )
     named_by_file: bool = Field(
         False,
         exclude=True,
         repr=False,
-        description="Whether only somebody else's file names the environment, which is then made "
-        "only if that imports nothing. It is not kept with the run.",
+        description="Whether only a stranger's file names the environment. It is then made only if "
+        "nothing is imported. This field is not saved with the run.",
     )
     _asked: Asked = PrivateAttr()
     _environment: Environment = PrivateAttr()
@@ -300,7 +302,7 @@ class TrainConfig(Settings):
         known_plug_in: Algorithm | None = None,
         **given: Any,
     ) -> None:
-        """known_environment, known_plug_in: what the fields name, if it is known."""
+        """known_environment, known_plug_in: the objects that the fields name, if they are known."""
         positional = {"mode": mode, "n_envs": n_envs}
         given = {n: v for n, v in positional.items() if v is not None} | given
         asked = Asked.of(given, type(self).model_fields)
@@ -318,20 +320,20 @@ class TrainConfig(Settings):
 
     @property
     def given(self) -> Mapping[str, Any]:
-        """The fields that were asked for. All others are defaults."""
+        """The fields that the user gave. All other fields are defaults."""
         return dict(self._asked.given)
 
     def origins(self) -> dict[str, str]:
-        """Return where the values come from that are no defaults of every run, by their names:
-        "option" for what was asked, "preset", "environment", or the class of the settings."""
+        """Return the origin of values that are not general defaults, by name: "option" for the
+        user's values, "preset", "environment", or the class of the settings."""
         kind, values, environment = type(self.settings), self.flat(), self.environment
         of_run = [n for n, v in environment.settings.items() if getattr(self, n, None) == v]
         given, preset = self._asked.given, dict(self._asked.preset)
         preset |= {**preset.pop("env_args", {}), **preset.pop("settings", {})}
-        plain = json.loads(json.dumps(preset))  # Lists for tuples, as in `values`.
+        plain = json.loads(json.dumps(preset))  # Tuples become lists, as in `values`.
         asked = {*given, *(given.get("env_args") or {})}
         settings = given.get("settings") or {}
-        if isinstance(settings, Settings):  # The object has all values, whoever gave them.
+        if isinstance(settings, Settings):  # The object does not say which values the user gave.
             usual = self.plug_in.settings_for(environment.settings, {})
             plain_settings = {n: v for n, v in plain.items() if n in kind.model_fields}
             unasked = {**usual.to_dict(), **plain_settings}
@@ -347,7 +349,7 @@ class TrainConfig(Settings):
         }
 
     def changed(self, **changes: Any) -> Self:
-        """Return the config of what was given and these changes; None asks for a default."""
+        """Return the config of the given fields with these changes. None asks for a default."""
         is_other = changes.keys() & _NAME_THE_ENVIRONMENT
         learns_otherwise = changes.keys() & {"algorithm", "preset"}
         return type(self)(
@@ -358,7 +360,7 @@ class TrainConfig(Settings):
 
     @property
     def environment(self) -> Environment:
-        """The environment that `env` and `env_args` name. It is not made yet."""
+        """The environment that `env` and `env_args` name. No env is made yet."""
         return self._environment
 
     @property
@@ -368,13 +370,12 @@ class TrainConfig(Settings):
 
     @property
     def total_of_curriculum(self) -> int | None:
-        """The number of episodes of which an episode's number is its progress; None without a
-        curriculum."""
+        """The number of episodes at which the progress is 1; None without a curriculum."""
         return self.total_episodes if self.curriculum else None
 
     def require_named(self, names_cluster: bool = False) -> None:
-        """Raise ConfigError if only somebody else's file names what training would import, start or
-        read, or a cluster that training would join.
+        """Raise ConfigError if training would import, start or read something, or join a cluster,
+        that only a stranger's file names.
 
         names_cluster: whether the user names the cluster.
         """
@@ -393,7 +394,7 @@ class TrainConfig(Settings):
             )
 
     def episodes_of_rollout(self, length: float) -> int:
-        """Return the number of episodes in a rollout if they have this length; 0 is unknown."""
+        """Return the number of episodes in a rollout. length: their length; 0 if it is unknown."""
         if self.episodes_per_update is not None:
             return self.episodes_per_update
         assert self.steps_per_update is not None
@@ -410,25 +411,25 @@ class TrainConfig(Settings):
         return min(1, env_steps / self.total_steps)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, as config.json and checkpoints keep them.
+        """Return plain values for config.json and checkpoints.
 
-        A guest's arguments stand beside the other fields, as its options do on the command line.
-        Those of other environments, which may have any name, are under env_args.
+        A guest's arguments are beside the other fields, like a guest's options on the command line.
+        Arguments of other environments can have any name, and are under env_args.
         """
         values = self.model_dump(mode="json", exclude={"settings", "env_args"})
         return {**values, "settings": self.settings.to_dict(), **self.named_env_args}
 
     def to_save(self) -> dict[str, Any]:
-        """Return `to_dict` as files keep it, signed if the user names all of it: see
-        `signature`."""
+        """Return `to_dict` for files, which is signed if the user named all of it: see `signature`.
+        """
         is_named = not self.named_by_file and not isinstance(self.settings, UnknownSettings)
-        # Another name would not find the function again.
+        # If `env` does not name the function, a resume would not find it.
         is_found = self.make_env is None or is_found_as(self.env, self.make_env)
         return signed(self.to_dict()) if is_named and is_found else self.to_dict()
 
     @property
     def named_env_args(self) -> dict[str, Any]:
-        """The environment's arguments as they stand in files."""
+        """The environment's arguments in the form of files."""
         args = json.loads(json.dumps(self.env_args))
         return args if self.env in guests else {"env_args": args}
 
@@ -438,11 +439,10 @@ class TrainConfig(Settings):
 
     @classmethod
     def parts(cls, saved: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the environment's arguments in what `to_dict` or `to_save` gave, and the other
+        """Return the environment's arguments in a result of `to_dict` or `to_save`, and the other
         fields.
 
-        Raises UserError for fields that are not those of this version, KeyError and
-        TypeError.
+        Raises UserError for other fields than this version's, KeyError and TypeError.
         """
         values = {name: saved[name] for name in saved if name not in (SIGNATURE, CAME_FROM)}
         fields = {name: field for name, field in cls.model_fields.items() if not field.exclude}
@@ -462,10 +462,10 @@ class TrainConfig(Settings):
         environment: Environment | None = None,
         plug_in: Algorithm | None = None,
     ) -> Self:
-        """Return the config that `to_dict` or `to_save` gave, as data.
+        """Return the config from a result of `to_dict` or `to_save`, as data.
 
-        Imports and calls nothing that the values name: an algorithm is looked up among those that
-        are known, and the environment is not made. Raises KeyError, TypeError or ValueError.
+        Nothing that the values name is imported or called. The algorithm must be a known algorithm,
+        and no env is made. Raises KeyError, TypeError or ValueError.
 
         environment: the environment, if the user names it. plug_in: the algorithm, if it is known.
         """
@@ -494,8 +494,9 @@ class TrainConfig(Settings):
         plug_in: Algorithm | None = None,
         names_cluster: bool = False,
     ) -> Self:
-        """Return the config that `to_dict` or `to_save` gave, to train with. What the user's own
-        command wrote there is imported. Raises what `from_dict` and `require_named` raise."""
+        """Return the config from a result of `to_dict` or `to_save`, for training. Modules that the
+        user's own command wrote there are imported. Raises the errors of `from_dict` and
+        `require_named`."""
         import_classes(saved)
         config = cls.from_dict(saved, environment, plug_in)
         is_auto_of_ours = config.cluster == AUTO and made_here(saved)

@@ -1,5 +1,5 @@
-"""Have a new agent copy a teacher before it learns: a scripted agent, or one that was trained. And
-record what such a teacher would have played."""
+"""Train a new agent to copy a teacher before it learns: a scripted agent, or a trained agent. Also
+record the episodes that a teacher plays."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ from workflow_rl.teaching.teachers import (
 
 TEACHER_FILE = "teacher.json"
 HELD_OUT = 0.1
-"""The share of the teacher's episodes that nothing is learned from."""
+"""The share of the teacher's episodes that the agent does not learn from."""
 MOST_SCORED = 100
-"""The most episodes that the copy plays, which only tell how good it is."""
+"""The most episodes that the copy plays, to find its mean return."""
 
 MakePool: TypeAlias = Callable[[EnvBatchFactory], AnyPool]
 
@@ -57,7 +57,7 @@ MakePool: TypeAlias = Callable[[EnvBatchFactory], AnyPool]
 def teacher_of(config: TrainConfig) -> Teacher | Recorded:
     """Return the teacher that a config names, or the episodes in a file. Raises ConfigError.
 
-    Nothing is imported or called that only the teacher's file names.
+    Nothing that only the teacher's file names is imported or called.
     """
     if not config.teacher:
         raise ConfigError("teacher", "'' names no agent")
@@ -67,7 +67,7 @@ def teacher_of(config: TrainConfig) -> Teacher | Recorded:
 
 
 def teacher_named(name: str, environment: Environment) -> Teacher:
-    """Return the agent of a name or path as it plays in an environment. Raises ConfigError."""
+    """Return the teacher with this name or path, for this environment. Raises ConfigError."""
     spaces, guest = environment.spaces(), guests.get(environment.env_id)
     try:
         make_envs = None if guest is None else guest.teaching(name, environment)
@@ -86,8 +86,8 @@ def teacher_named(name: str, environment: Environment) -> Teacher:
 
 
 def _recorded(path: Path, spaces: Spaces, config: TrainConfig) -> Recorded:
-    """Return the episodes in a file. Raises ConfigError, also if they show or choose other things
-    than the run does."""
+    """Return the episodes in a file. Raises ConfigError, also if the episodes have other
+    observations or actions than the run."""
     try:
         recorded = read_episodes(path)
     except (OSError, ValueError) as error:
@@ -110,7 +110,7 @@ def _recorded(path: Path, spaces: Spaces, config: TrainConfig) -> Recorded:
 
 
 def digest_of(teacher: str) -> str | None:
-    """Return the SHA-256 of the file of a teacher that is named by a path, or None."""
+    """Return the SHA-256 of a teacher's file; None if the teacher is not named by a path."""
     path = Path(teacher)
     if (dataset := dataset_named(path)) is not None:
         from workflow_rl.teaching import minari_datasets
@@ -120,7 +120,7 @@ def digest_of(teacher: str) -> str | None:
 
 
 def require_same_teacher(run: Path, teacher: str) -> None:
-    """Raise ValueError if the teacher's file is not the one that the run in a folder copied."""
+    """Raise ValueError if the teacher's file is not the file that the run in a folder copied."""
     try:
         copied = read_json(run / TEACHER_FILE, MOST_OF_LONG_RECORD)["sha256"]
     except NOT_OURS:
@@ -136,21 +136,21 @@ def copy_teacher(
     watch: Callable[[Any], Any],
     quiet: bool,
 ) -> dict[str, Any]:
-    """Have a new agent copy the config's teacher. Return plain values that say how well it does.
+    """Train a new agent to copy the config's teacher. Return plain values about the copy's quality.
 
-    The same config gives the same weights, whatever the number of workers.
+    One config gives the same weights with any number of workers.
 
     Args:
         config: with a teacher.
-        agent: new, of this config.
-        make_pool: returns workers, not started yet, for what makes their envs.
+        agent: a new agent of this config.
+        make_pool: takes a factory of envs, and returns a pool that is not started.
         watch: see `loop.train_together`.
         quiet: show no progress bars.
 
     Raises:
         ConfigError: the teacher cannot be copied.
         DivergedError: a loss is not finite.
-        StoppedAtOnce: the run was asked to stop. Nothing is kept.
+        StoppedAtOnce: the run was asked to stop. Nothing is saved.
     """
     assert config.teacher is not None
     teacher, sha256 = teacher_of(config), digest_of(config.teacher)
@@ -226,14 +226,14 @@ def written_episodes(
     env_python: str | None = None,
     ignore_unknown: bool | None = None,
 ) -> Recorded:
-    """Write episodes that an agent plays, and return them: see `api.record`, which raises the
-    same."""
+    """Write episodes that an agent plays, and return the episodes. For arguments and errors see
+    `api.record`."""
     require_replaceable(file)
     fields = _environment(agent, env, env_args, env_python, ignore_unknown)
     fields |= {"worker_timeout": worker_timeout}
     if isinstance(agent, str):
         fields |= {"teacher": agent}
-    else:  # What a user's function raises, it raises again in another worker.
+    else:  # If a user's function raises an exception, another worker would not help.
         fields |= {"max_worker_failures": 0}
     n_envs = max(FEWEST_ENVS, n_workers or 0)
     config = TrainConfig("async", n_envs, n_workers=n_workers, seed=seed, **fields)
@@ -283,8 +283,8 @@ def _environment(
     env_python: str | None,
     ignore_unknown: bool | None,
 ) -> dict[str, Any]:
-    """Return the fields of a config that name the environment: that of the agent's file, if no
-    other is named, with the arguments that are given."""
+    """Return the fields of a config that name the environment, with the given arguments. Without a
+    given `env`, this is the environment of the agent's file."""
     given: dict[str, Any] = {"ignore_unknown": ignore_unknown, "env_python": env_python}
     given = {name: value for name, value in given.items() if value is not None}
     if isinstance(agent, str):

@@ -1,4 +1,4 @@
-"""The folder of a duel: one file that says what has been, and a run's folder for each policy."""
+"""The folder of a duel: one file with the duel's record, and a run's folder for each policy."""
 
 from __future__ import annotations
 
@@ -32,16 +32,17 @@ Shares = dict[str, list[float]]
 
 @dataclass(frozen=True)
 class DuelRecord:
-    """What DUEL_FILE holds.
+    """The content of DUEL_FILE.
 
-    config: `TrainConfig.to_dict` of what all runs have in common. duel: the duel's own settings.
-    agents: by side, those at the start, then those of each generation: policy files in the folder,
-    or names and paths that the user gave. payoffs: mean returns of the first side [R, C], in the
-    order of the agents. intervals: half of each mean's 95% interval. mixtures: at the start, and
-    after each generation. opponents: by generation, the shares in which new agents met each side.
-    by_kind: at the duel's end, mean returns of the first side's agents [R] against opponents, by
-    kind of opponent and by name: the environment's "fixed" ones, those "by hand", other ones at the
-    "start", and those "learned". is_own: whether this user's command wrote the file.
+    config: `TrainConfig.to_dict` of the common settings of all runs. duel: the duel's own settings.
+    agents: by side, the agents at the start, then the agents of each generation: policy files in
+    the folder, or names and paths that the user gave. payoffs: mean returns of the first side
+    [R, C], in the order of the agents. intervals: half of each mean's 95% interval. mixtures: at
+    the start, and after each generation. opponents: by generation, the shares of each side's agents
+    as opponents of new agents. by_kind: at the duel's end, mean returns of the first side's agents
+    [R] against opponents, by the opponent's kind and name. The kinds are "fixed" agents of the
+    environment, agents "by hand", other agents at the "start", and "learned" agents. is_own:
+    whether this user's command wrote the file.
     """
 
     config: dict[str, Any]
@@ -69,29 +70,29 @@ class DuelRecord:
         return {side: asked.get(side, 1) for side in self.agents}
 
     def n_agents(self, side: str, generation: int) -> int:
-        """Return how many agents a side had after a generation. 0: at the start."""
+        """Return how many agents a side had after a generation. Generation 0 is the start."""
         later = len(self.opponents) - generation
         return len(self.agents[side]) - later * self.responses[side]
 
     def of_generation(self, side: str, generation: int) -> list[str]:
-        """Return the agents that a side got in a generation. 0: those that it began with."""
+        """Return the agents that a side got in a generation. Generation 0 is the start."""
         first = self.n_agents(side, generation - 1) if generation else 0
         return self.agents[side][first : self.n_agents(side, generation)]
 
     def agent(self, path: Path, name: str) -> str:
-        """Return an agent as environments take it. path: of the duel's folder."""
+        """Return an agent's name or path for an environment. path: the duel's folder."""
         return str(path / name) if (path / name).is_file() else name
 
     def weights(self, path: Path, side: str, shares: Shares) -> dict[str, float]:
-        """Return a side's agents, as environments take them, with their shares."""
+        """Return the shares of a side's agents, by the name or path for an environment."""
         agents = [self.agent(path, name) for name in self.agents[side]]
         return dict(zip(agents, shares[side], strict=False))
 
     def require_playable(self, path: Path, agents: Iterable[str]) -> None:
-        """Raise UserError if one of the agents is a class to import, or a path that leads out of
-        the duel's folder, and the duel is somebody else's."""
+        """Raise UserError if the duel is a stranger's, and an agent is a class to import, or a path
+        out of the duel's folder."""
         for name in () if self.is_own else agents:
-            # Once a file is gone that is called like a class, the name is that of the class.
+            # If a file has a class's name, and the file is removed, the name would mean the class.
             lies_below = not (os.path.isabs(name) or ".." in Path(name).parts or ":" in name)
             if not (is_plain(name) or (lies_below and (path / name).is_file())):
                 raise UserError(
@@ -105,7 +106,7 @@ def is_duel(path: Path) -> bool:
 
 
 def read_duel(path: Path) -> DuelRecord:
-    """Raises UserError."""
+    """Return the record in a duel's folder. Raises UserError."""
     with reading(path / DUEL_FILE):
         values = read_json(path / DUEL_FILE, MOST_OF_LONG_RECORD)
         is_own = made_here(values)
@@ -117,7 +118,7 @@ def read_duel(path: Path) -> DuelRecord:
 
 
 def read_exploit(path: Path) -> dict[str, Any]:
-    """Return what the command `exploit` left in a folder. Raises UserError."""
+    """Return the result of the command `exploit` in a folder. Raises UserError."""
     with reading(path / EXPLOIT_FILE):
         found = dict(read_json(path / EXPLOIT_FILE, MOST_OF_LONG_RECORD))
         found["attackers"][found["worst"]]
@@ -133,12 +134,12 @@ Measured = dict[str, dict[int, tuple[float, float]]]
 
 
 def read_measured(path: Path, record: DuelRecord) -> tuple[Measured, Measured]:
-    """Return what `evaluate` and `exploit` have left of a duel's agents: their scores, and what the
-    worst attacker of each gets.
+    """Return the scores of a duel's agents by `evaluate`, and the means of each agent's worst
+    attacker by `exploit`.
 
-    They are the files `*/evaluation.json`, in a folder named after the side, and `*/exploit.json`
-    in `generation-N`, or in `start` of an agent at the start; attackers of other agents do not
-    count. Raises UserError, also if no pair has played yet.
+    The scores are in files `SIDE/evaluation.json`, and the attacks in `*/exploit.json`. These files
+    are in `generation-N`, or in `start`. Attacks on other agents are ignored. Raises UserError,
+    also if no pair has played yet.
     """
     if not record.mixtures:
         raise UserError(f"{path} has no payoffs yet: give the command of the duel again")
@@ -162,19 +163,19 @@ def read_measured(path: Path, record: DuelRecord) -> tuple[Measured, Measured]:
 
 
 def _score_in(file: Path) -> tuple[float, float]:
-    """Return a score, the sum of a protocol's cells if there are any, and half its interval."""
+    """Return a score and half its interval. If there are cells, the score is the cells' sum."""
     with reading(file):
         found = read_json(file, MOST_OF_LONG_RECORD)
         return _mean_in(found, "total_" if "total_interval_95" in found else "")
 
 
 def _place(agent: str) -> tuple[str, ...]:
-    """Return what an agent's name and its file's path have in common, wherever they are given."""
+    """Return the part of an agent's path that does not depend on the current folder."""
     return Path(agent.removesuffix(".npz")).parts[-2:]
 
 
 def _mean_in(score: Mapping[str, Any], kind: str = "") -> tuple[float, float]:
-    """Return a mean and half its 95% interval. Raise one of NOT_OURS."""
+    """Return a mean and half its 95% interval. Raise an error of NOT_OURS."""
     mean, interval = score[kind.strip("_") or "mean"], score[f"{kind}interval_95"] or 0.0
     require_numbers(mean, interval)
     if not 0 <= interval < np.inf:
@@ -200,7 +201,7 @@ def label(side: str) -> str:
 
 
 def _require_whole(record: DuelRecord) -> None:
-    """Raise one of NOT_OURS if the parts of a record do not fit together."""
+    """Raise an error of NOT_OURS if the parts of a record do not fit together."""
     if not type(record.config) is type(record.duel) is dict:
         raise ValueError("its settings have no names")
     (first, rows), (second, columns) = record.agents.items()

@@ -1,4 +1,4 @@
-"""Try what a run needs, execute its plan, choose the best agents, and say what happened."""
+"""Check what a run needs, execute its plan, choose the best agents, and return the outcome."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from workflow_rl.runs.run_dir import make_run_folder
 from workflow_rl.runs.training_state import has_skipped
 
 if TYPE_CHECKING:
-    # What several policies need is imported for them alone.
+    # Only runs of several policies import these modules.
     from workflow_rl.runs.on_update import OnUpdate
     from workflow_rl.runs.several_policies import ExchangeConfig, PopulationRecord
 
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 def warn_if_results_vary(config: TrainConfig) -> None:
-    """Try the processor and the environment, and log why results may differ from run to run.
+    """Check the processor and the environment, and log why results may differ from run to run.
 
     Raises ConfigError if the processor or the environment cannot be used.
     """
@@ -53,7 +53,7 @@ def warn_if_results_vary(config: TrainConfig) -> None:
                 "the weights may differ from another processor's, and between the trainers: %s",
                 "; ".join(departures),
             )
-    from workflow_rl.collection import try_in_worker  # It imports Gymnasium.
+    from workflow_rl.collection import try_in_worker  # This imports Gymnasium.
 
     difference = try_in_worker.check(config.environment, config.worker_timeout)
     config.plug_in.distribution(config.environment.spaces(), config.settings)
@@ -69,7 +69,7 @@ def warn_if_results_vary(config: TrainConfig) -> None:
 
 
 def require_costs(config: TrainConfig) -> None:
-    """Raise ConfigError for a budget or a reward of costs that the environment does not have."""
+    """Raise ConfigError if a budget or `reward_from` names a cost that the environment lacks."""
     environment = config.environment
     names = environment.spaces().costs
     budgets = budgets_of(getattr(config.settings, "budgets", {}))
@@ -94,7 +94,7 @@ def require_costs(config: TrainConfig) -> None:
 
 
 def hint_of_few_updates(config: TrainConfig) -> str | None:
-    """Return a sentence if the run learns once or twice, or never; None if it learns more often."""
+    """Return a hint if the run learns once, twice or never; None if it learns more often."""
     steps = env_steps_of(config)
     needed = config.plug_in.steps_before_learning(config.settings)
     if needed and steps is not None and steps <= needed:
@@ -128,7 +128,7 @@ def hint_of_few_updates(config: TrainConfig) -> str | None:
 
 
 def updates_of(config: TrainConfig) -> int | None:
-    """Return the number of updates, or None if nobody knows it: episodes differ in length."""
+    """Return the number of updates, or None if it is unknown, because episodes differ in length."""
     length, total = config.environment.episode_steps, env_steps_of(config)
     if config.num_steps_per_env is not None:
         assert config.steps_per_update is not None
@@ -140,14 +140,14 @@ def updates_of(config: TrainConfig) -> int | None:
         return None
     if config.episodes_per_update is None and (length is None or config.async_rl):
         return None
-    # The first rollout is sized before any episode has told how long it is, and overlapped
-    # collecting sizes further ones so.
+    # The size of the first rollout is chosen before any episode's length is known. In overlapped
+    # collecting, so are the sizes of further rollouts.
     first, size = config.episodes_of_rollout(0), config.episodes_of_rollout(length or 0)
     return 1 + max(0, math.ceil((episodes - first) / size))
 
 
 def env_steps_of(config: TrainConfig) -> int | None:
-    """Return the run's env steps, or None if nobody knows how long the episodes are."""
+    """Return the run's env steps, or None if the length of episodes is unknown."""
     if config.total_steps is not None:
         return config.total_steps
     assert config.total_episodes is not None
@@ -158,17 +158,17 @@ def env_steps_of(config: TrainConfig) -> int | None:
 _log = logging.getLogger(__name__)
 
 MeetingsOf = Callable[[Path, "PopulationRecord | None", Sequence[Learner]], Meetings]
-"""Makes the meetings of learners that learn from each other, in a folder with this record."""
+"""Makes the meetings of learners that learn from each other, from the folder and its record."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """One run, or several policies of one run.
 
-    configs: of each policy. resumed: the checkpoint that each policy goes on from, or None for a
-    policy that begins. exchange: how the policies learn from each other, or None. record: what the
-    folder of several policies says, if it has been written. over: why nothing is left to do, of a
-    run that has come to its end.
+    configs: the config of each policy. resumed: each policy's checkpoint to continue from, or None
+    for a new policy. exchange: how the policies learn from each other, or None. record: the record
+    in the folder of several policies, if it exists. over: for a finished run, why there is nothing
+    left to do.
     """
 
     configs: Sequence[TrainConfig]
@@ -188,7 +188,7 @@ class Plan:
 def new_plan(
     config: TrainConfig, n_policies: int = 1, exchange: ExchangeConfig | None = None
 ) -> Plan:
-    """Return the plan of new runs, each with a seed of its own. Raises ConfigError.
+    """Return the plan of new runs, each with its own seed. Raises ConfigError.
 
     exchange: how the policies of a population learn from each other: see `member_configs`.
     """
@@ -202,11 +202,11 @@ def new_plan(
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a plan.
+    """The outcome of a plan.
 
-    path: the run's folder. learners: of each policy, with its last state. summaries: as
-    summary.json has them. best: the number of the best policy. chosen: what to tell the user of
-    the choice of the best agent, or None. record: what the folder says of several policies.
+    path: the run's folder. learners: each policy's learner, in its last state. summaries: the
+    content of each summary.json. best: the number of the best policy. chosen: text for the user
+    about the choice of the best agent, or None. record: the record of several policies, or None.
     """
 
     path: Path
@@ -218,7 +218,7 @@ class Outcome:
 
 
 def require_ready(config: TrainConfig, begins: bool = True) -> None:
-    """Try device, processor, environment and cluster, and the teacher of a run that begins.
+    """Check the device, processor, environment and cluster, and the teacher of a new run.
 
     Raises ConfigError if one of them cannot be used, and RuntimeError in a worker.
     """
@@ -242,7 +242,7 @@ def require_cluster(config: TrainConfig) -> None:
 
 @contextlib.contextmanager
 def run_folder(path: Path | None, config: TrainConfig) -> Iterator[Path]:
-    """Yield the folder, or make one in `runs`, which goes again if an error leaves it empty.
+    """Yield the folder, or a new folder in `runs`. An error removes the new folder if it is empty.
 
     Raises UserError.
     """
@@ -274,12 +274,12 @@ def execute(
     """Train the policies of a plan, new or resumed, in a folder.
 
     Args:
-        plan: what is trained. Its first config has passed `require_ready`.
-        path: the folder: new or empty, or that of the run to resume.
+        plan: what is trained. `require_ready` has accepted its first config.
+        path: a new or empty folder, or the folder of the run to resume.
         init_from: a checkpoint whose agent new policies begin with.
         quiet: show no progress bar.
-        trace: file for a record of what the workers and the learners do when.
-        choose: have the environment choose the best agent of each run, if it knows how.
+        trace: file for a record of the activities of workers and learners over time.
+        choose: let the environment choose the best agent of each run, if it can.
         watch: see `loop.train_together`.
         meetings_of: makes the learners' meetings, if they have any.
         draw: draws each policy's learning curve.
@@ -287,7 +287,7 @@ def execute(
 
     Raises:
         UserError: a checkpoint does not fit, or the folder cannot be used.
-        Exception: what `loop.train_together` raises.
+        Exception: the errors of `loop.train_together`.
     """
     learners = [
         Learner(config, folder, resumed, init_from, draw, on_update)
@@ -332,10 +332,10 @@ def execute(
 def choose_best(
     run_path: Path, config: TrainConfig, summary: Mapping[str, Any], quiet: bool = True
 ) -> str | None:
-    """Have a guest make the run's best candidate best.safetensors. Return what to tell the user.
+    """Let a guest save the run's best candidate as best.safetensors. Return text for the user.
 
-    Nothing is chosen, and None returned, if evaluations in the run (eval_every) have chosen, or if
-    more counts than the return that guests choose by.
+    Returns None without a choice if evaluations in the run (eval_every) have chosen, or if the run
+    has budgets or another reward, because guests choose by the return.
     """
     guest = guests.get(config.env)
     if guest is None or (config.eval_every and summary["best_score"] is not None):
@@ -350,11 +350,11 @@ def choose_best(
 
 
 class AtOnce:
-    """Work that a signal may end at any moment: whoever does it again begins anew."""
+    """Work that a signal may end at any moment, because a repetition begins from the start."""
 
     @property
     def stop_signal(self) -> None:
-        """Nothing: the first signal has ended the work."""
+        """None, because the first signal ends the work."""
 
     @stop_signal.setter
     def stop_signal(self, number: int | None) -> None:
@@ -363,7 +363,7 @@ class AtOnce:
 
 
 def _record_of(plan: Plan, path: Path) -> PopulationRecord | None:
-    """Return what the folder says of several policies, written if they begin."""
+    """Return the record of several policies, or None. The record of new policies is written."""
     if len(plan.configs) == 1 or plan.record is not None:
         return plan.record
     from workflow_rl.runs.several_policies import PopulationRecord, begin_population
@@ -375,7 +375,7 @@ def _record_of(plan: Plan, path: Path) -> PopulationRecord | None:
 
 
 def _unfinished(path: Path, record: PopulationRecord | None) -> AbstractContextManager[None]:
-    """Return what keeps the summary of several policies true while they train."""
+    """Return a context in which the summary of several policies says that they are unfinished."""
     if record is None:
         return contextlib.nullcontext()
     from workflow_rl.runs.several_policies import unfinished_population
@@ -384,10 +384,10 @@ def _unfinished(path: Path, record: PopulationRecord | None) -> AbstractContextM
 
 
 def best_of(summaries: Sequence[dict[str, Any]]) -> int:
-    """Return the number of the policy whose last training episodes went best.
+    """Return the number of the policy with the best last training episodes.
 
-    A policy that did not come to its end, or of which too many episodes could not be played, is
-    the best only if there is no other.
+    An unfinished policy, or a policy with too many unplayable episodes, is the best only if there
+    is no other policy.
     """
 
     def score(number: int) -> tuple[bool, float]:

@@ -1,4 +1,4 @@
-"""A trained agent in formats that others read, and folders that are handed in to a challenge: an
+"""A trained agent in formats of other programs, and folders of submissions to a challenge: an
 agent, and copies of the modules that act."""
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from workflow_rl.runs.saved_agent import named_in_file
 def _onnx_model(actor: Any, example: Mapping[str, Any]) -> bytes:
     """Return an actor as an ONNX model. Raises ConfigError.
 
-    example: its inputs, by their names.
+    example: examples of the actor's inputs, by name.
     """
     try:
-        import onnxscript  # noqa: F401 (torch's exporter needs it, and says so at length)
+        import onnxscript  # noqa: F401 (torch's exporter needs it, and its own error is long)
     except ModuleNotFoundError:
         raise ConfigError(
             "format", "this needs more packages: pip install onnx onnxscript"
@@ -67,18 +67,18 @@ def _onnx_model(actor: Any, example: Mapping[str, Any]) -> bytes:
 
 
 FORMATS = ("onnx", "npz")
-"""A guest has more formats, which fill a folder."""
+"""The general formats. A guest has further formats, which fill a folder."""
 
 
 def _write_network(policy: Any, path: Path, n_agents: int = 1) -> None:
-    """Write the actor's network for batches of any size. n_agents: how many share the policy."""
+    """Write the actor's network for any batch size. n_agents: how many agents share the policy."""
     model = _onnx_model(*_actor_and_example(policy, n_agents=n_agents))
     with replacing(path, "wb") as file:
         file.write(model)
 
 
 def _write_networks(team: Any, environment: Environment, folder: Path) -> None:
-    """Write a file for each policy of a team, and team.json, which says whose files they are."""
+    """Write a file for each policy of a team, and team.json, which lists each file's agents."""
     folder.mkdir()
     files = []
     for number, (name, policy) in enumerate(team.parameters.items()):
@@ -90,17 +90,17 @@ def _write_networks(team: Any, environment: Environment, folder: Path) -> None:
 
 
 def fills_folder(policy: Exported, format_: str) -> bool:
-    """Whether an export fills a folder, and does not write one file."""
+    """Return whether an export fills a folder. Other exports write one file."""
     return format_ not in FORMATS or (format_ == "onnx" and isinstance(policy, TeamParameters))
 
 
 def _actor_and_example(
     policy: PolicyParameters, obs_dim: int | None = None, n_agents: int = 1
 ) -> tuple[Any, dict[str, Any]]:
-    """Return the actor, and examples of its inputs: observations, which of several agents acts, and
-    states of a network that has them.
+    """Return the actor, and examples of its inputs: observations, the number of the acting agent if
+    there are several, and states if the network has them.
 
-    obs_dim: numbers in an observation, if the policy does not say.
+    obs_dim: the length of an observation, if the policy does not know it.
     """
     import torch
 
@@ -117,7 +117,7 @@ def _actor_and_example(
 
 
 def _handed_in(policy: PolicyParameters) -> PolicyParameters:
-    """Return the policy as a folder for a challenge has it: without torch. Raises ConfigError."""
+    """Return the policy for a submission's folder, without torch. Raises ConfigError."""
     network = policy.described()
     if network.needs is None:
         return policy
@@ -163,10 +163,10 @@ def export_policy(
     output: Path,
     write: Export | None = None,
 ) -> None:
-    """Write what acts in one of FORMATS, or in a format of its environment's guest.
+    """Write an agent in one of FORMATS, or in a format of the environment's guest.
 
-    output: the file, or a folder that is new or empty, or a new .zip of it: see `fills_folder`.
-    write: fills the folder of a format that is neither's.
+    output: the file, or a new or empty folder, or a new .zip of the folder: see `fills_folder`.
+    write: fills the folder for any other format.
 
     Raises ConfigError, also if agents of this environment cannot be written.
     """
@@ -191,7 +191,7 @@ def export_policy(
             raise ConfigError("output", f"{output} is not empty: give a new or empty folder")
         output.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=output.parent, prefix=".export-") as temporary:
-            # All of the folder appears at once, or nothing.
+            # The whole folder appears in one step, or not at all.
             whole = Path(temporary) / "whole"
             write(policy, environment, whole)
             if output.suffix == ".zip":
@@ -200,7 +200,7 @@ def export_policy(
     except OSError as error:
         raise ConfigError("output", f"{output} cannot be written: {error.strerror}") from None
     finally:
-        # No file that is read later may hold such a network.
+        # Files that are read later must not be able to name this network.
         NETWORKS.pop("onnx", None)
 
 
@@ -234,20 +234,20 @@ NUMPY_POLICY = (
     "workflow_rl.agents.policies.recurrent",
     "workflow_rl.errors",
 )
-"""What a policy needs to be read from a file and to act."""
+"""The modules that read a policy from a file and act."""
 ACTING = "acting_"
-"""How the names of the copies begin."""
+"""The beginning of the copies' names."""
 
 
 def members_of(exported: Any) -> list[PolicyParameters]:
-    """Return the policies of what is exported: of a team several, of a scripted agent none."""
+    """Return the policies of an exported agent: several for a team, none for a scripted agent."""
     if isinstance(exported, PolicyParameters):
         return [exported]
     return [*getattr(exported, "parameters", {}).values()]
 
 
 def needs_of(exported: Any) -> str:
-    """Return lines for a requirements.txt: what acts with the networks, beside NumPy."""
+    """Return lines for a requirements.txt: the packages that the networks need beside NumPy."""
     needs = {member.described().needs for member in members_of(exported)}
     return "".join(f"{package}\n" for package in needs if package)
 
@@ -260,12 +260,12 @@ def write_handed_in(
     modules: Sequence[str],
     files: Mapping[str, Path | str],
 ) -> None:
-    """Fill a new folder with what an agent needs to act, and with the challenge's own files.
+    """Fill a new folder with the modules and weights of an agent, and with the challenge's files.
 
     Args:
-        exported: what is to act. A policy or a team is saved as the file `weights`, with `about`.
-        modules: what acts, beside NUMPY_POLICY.
-        files: by their names in the folder: files to copy, or texts.
+        exported: the agent. A policy or a team is saved as the file `weights`, with `about`.
+        modules: the acting modules, beside NUMPY_POLICY.
+        files: files to copy, or texts, by their names in the folder.
     """
     _copy_modules((*NUMPY_POLICY, *modules), folder, exported)
     if isinstance(exported, PolicyParameters | TeamParameters):
@@ -281,9 +281,9 @@ def write_handed_in(
 def _copy_modules(modules: Sequence[str], folder: Path, exported: Any) -> None:
     """Copy modules into a new folder: `acting_x.py` is the copy of the module x.
 
-    The networks of what is exported decide which copies there are. The copies import each other.
-    No two modules may have one name. All lie in the folder itself, because CAGE-4 tells to pack
-    with `zip`, which leaves folders empty.
+    The agent's networks decide which modules are copied. The copies import each other, so two
+    modules must not have the same name. All copies are in the folder itself, because CAGE-4's
+    instruction to pack with `zip` would leave inner folders empty.
     """
     folder.mkdir(parents=True)
     names = {module: module.rpartition(".")[2] for module in (*modules, _HANDED_IN)}

@@ -1,7 +1,7 @@
-"""A run's folder, as others read it: its config, metrics and summary, what it was made on and its
-first weights, and folders of several runs.
+"""Reads a run's folder: its config, metrics, summary, and record of machines and first weights.
+Also finds the runs in folders of several runs.
 
-`run_dir` writes such a folder.
+`run_dir` writes a run's folder.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 RECORD_FILE = "machine.json"
 N_UPDATES = 3
-"""Updates after which the weights are recorded."""
+"""The number of first updates after which the weights are recorded."""
 
 
 class RunRecord(BaseModel):
-    """What a run was made on, and its first weights: what another machine is compared with.
+    """The machines and first weights of a run. Another machine's weights are compared with these.
 
-    machines: what it began on, then whatever else it went on with after being resumed, as from
-    `machine.machine`. config: TrainConfig.to_save(), as it began. init_from: whether that was with
-    another run's agent. weights: digests of them, before the first update and after each of
-    the first N_UPDATES.
+    machines: the first machine, then the other machines on which the run was resumed, see
+    `machine.machine`. config: TrainConfig.to_save() at the start. init_from: whether the run began
+    with another run's agent. weights: digests of the weights, before the first update and after
+    each of the first N_UPDATES updates.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
@@ -51,7 +51,7 @@ class RunRecord(BaseModel):
 
 
 def read_record(path: Path) -> RunRecord:
-    """Raises OSError, ValueError naming the file."""
+    """Return a run's record. Raises OSError, and ValueError that names the file."""
     try:
         return RunRecord(**read_json(path))
     except (TypeError, ValueError, RecursionError):
@@ -59,7 +59,7 @@ def read_record(path: Path) -> RunRecord:
 
 
 def begins_with_another(folder: Path) -> bool:
-    """Return whether the run in a folder began with another run's agent, as far as is known."""
+    """Return whether the run in a folder began with another run's agent; False if unknown."""
     try:
         return read_record(folder / RECORD_FILE).init_from
     except (OSError, ValueError):
@@ -67,7 +67,7 @@ def begins_with_another(folder: Path) -> bool:
 
 
 def weights_digest(network: Mapping[str, Any]) -> str:
-    """SHA-256 of a network's tensors and their names, in the state_dict's order."""
+    """Return the SHA-256 of a network's tensors and their names, in the state_dict's order."""
     content = hashlib.sha256()
     for name, tensor in network.items():
         content.update(f"{name} {tuple(tensor.shape)} ".encode())
@@ -76,16 +76,16 @@ def weights_digest(network: Mapping[str, Any]) -> str:
 
 
 NEEDED = frozenset(("update", "episodes", "env_steps", "wall_seconds", "return_mean"))
-"""Columns without which nothing can be drawn nor gone on with."""
+"""The columns that a learning curve or a resume needs."""
 MOST_OF_METRICS = 2**30
-"""Bytes; a larger file is not one of ours."""
+"""The largest metrics.csv that is read, in bytes."""
 KEPT_FOLDER = "kept"
 DIVERGED_FILE = "diverged.npz"
-"""The batch that could not be learned from."""
+"""The file of a batch that could not be learned from."""
 
 
 def population_record(path: Path) -> PopulationRecord | None:
-    """Return what a folder says of its several policies; None for a run. Raises UserError."""
+    """Return the record in a folder of several policies; None for one run. Raises UserError."""
     if not _is_population(path):
         return None
     from workflow_rl.runs.several_policies import read_population
@@ -94,7 +94,7 @@ def population_record(path: Path) -> PopulationRecord | None:
 
 
 def runs_in(*paths: Path) -> list[Path]:
-    """Return the folders of the runs in these folders: each is a run, or holds several policies.
+    """Return the folders of all runs in these folders, each of a run or of several policies.
 
     Raises UserError.
     """
@@ -106,7 +106,7 @@ def runs_in(*paths: Path) -> list[Path]:
 
 
 def population_of(run: Path) -> Path | None:
-    """Return the folder of the several policies of which a run is one; None for another run."""
+    """Return the folder of several policies that a run belongs to, or None."""
     above = run.resolve().parent
     return above if _is_population(above) else None
 
@@ -125,7 +125,7 @@ def kept_name(update: int) -> str:
 
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:
-    """The folders' names, or as much of their paths as tells them apart."""
+    """Return the folders' names, or the parts of their paths that distinguish the folders."""
     whole = [path.absolute() for path in paths]
     if len({path.name for path in whole}) == len(whole):
         return [path.name for path in whole]
@@ -134,7 +134,7 @@ def distinct_names(paths: Sequence[Path]) -> list[str]:
 
 
 def read_config(path: Path) -> TrainConfig:
-    """A run's config. Raises UserError."""
+    """Return a run's config. Raises UserError."""
     if not path.exists():
         raise UserError(f"{path} does not exist")
     if not (path / "config.json").exists():
@@ -144,8 +144,8 @@ def read_config(path: Path) -> TrainConfig:
 
 
 def read_summary(path: Path) -> dict[str, Any]:
-    """The summary of a run that has ended, finished or not; of several policies, the best one's.
-    Raises UserError."""
+    """Return the summary of a run that has ended, finished or not. For several policies, return the
+    best policy's summary. Raises UserError."""
     with reading(path / "summary.json"):
         summary = read_json(path / "summary.json")
         summary = summary["policies"][summary["best_policy"]] if "policies" in summary else summary
@@ -155,8 +155,8 @@ def read_summary(path: Path) -> dict[str, Any]:
 
 
 def return_at_the_end(path: Path) -> float | None:
-    """Return the mean return of a run's last episodes; None if there is no such run, or if it has
-    learned from another reward than the environment's."""
+    """Return the mean return of a run's last episodes; None if there is no run, or the run learned
+    from another reward than the environment's."""
     try:
         if read_config(path).reward_from:
             return None
@@ -167,8 +167,8 @@ def return_at_the_end(path: Path) -> float | None:
 
 
 def is_finished(path: Path) -> bool:
-    """Whether the run in the folder, or those of several policies, came to the end: its summary
-    says so. Raises UserError."""
+    """Return whether the folder's summary says that its run, or its several policies, are finished.
+    Raises UserError."""
     if not (path / "summary.json").exists():
         return False
     with reading(path / "summary.json"):
@@ -176,7 +176,7 @@ def is_finished(path: Path) -> bool:
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
-    """A run's metrics.csv, one dict an update, complete rows only. Raises UserError."""
+    """Return the complete rows of a run's metrics.csv, a dict for each update. Raises UserError."""
     try:
         reader = csv.DictReader(read_text(path / "metrics.csv", MOST_OF_METRICS).splitlines())
         if missing := NEEDED.difference(reader.fieldnames or ()):
@@ -194,12 +194,12 @@ def read_metrics(path: Path) -> list[dict[str, float]]:
 
 
 def _number(name: str, text: Any) -> float:
-    if not isinstance(text, str):  # What stands behind the last column.
+    if not isinstance(text, str):  # The values after the last column are a list.
         raise ValueError("a row has more columns than the heading")
     number = int(text) if text.isdigit() and len(text) < 20 else float(text)
-    # Where no episode ended there is no mean return.
+    # If no episode ended, there is no mean return.
     is_missing = name == "return_mean" and math.isnan(number)
-    # Returns may be of any size that learning survives.
+    # Returns may have any finite size.
     limit = sys.float_info.max if name == "return_mean" else 2**63 - 1
     if name in NEEDED and not is_missing and not -limit <= number <= limit:
         raise ValueError(f"{name} is {text:.50}")

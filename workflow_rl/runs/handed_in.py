@@ -1,6 +1,6 @@
-"""Reads the files of an agent that is handed in, from its folder or from a zip of the folder.
+"""Reads the files of a submission, from its folder or from a zip of the folder.
 
-This module needs Python alone, because submissions contain a copy.
+This module needs only Python, because submissions contain a copy.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LIST = "files.sha256"
 
 
 def require_whole() -> None:
-    """Check every file that LIST names. Raises the same as `read_handed_in`."""
+    """Check every file that LIST names. Raises OSError, which names a damaged file."""
     for line in read_handed_in(LIST).decode(errors="replace").rstrip("\n").split("\n"):
         digest, _, name = line.partition("  ")
         if hashlib.sha256(read_handed_in(name)).hexdigest() != digest:
@@ -21,9 +21,9 @@ def require_whole() -> None:
 
 
 def read_handed_in(name: str) -> bytes:
-    """Return what a file beside this module holds. Raises OSError, which names the file."""
+    """Return the content of a file beside this module. Raises OSError, which names the file."""
     try:
-        # By name, Python would find the module of another agent in this process.
+        # A search by name could find another submission's module in this process.
         loader: Any = __spec__.loader
         content: bytes = loader.get_data(os.path.join(os.path.dirname(__file__), name))
     except Exception:  # A damaged zip can raise anything.

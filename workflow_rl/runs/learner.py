@@ -1,4 +1,4 @@
-"""Learn one policy from rollouts, and keep its run."""
+"""Learn one policy from rollouts, and write its run's folder."""
 
 from __future__ import annotations
 
@@ -48,37 +48,37 @@ if TYPE_CHECKING:
 
 BEST_WINDOW = 100
 NO_RETURN = 1e-6
-"""Sums of rewards that are smaller are taken to be 0."""
+"""Smaller sums of rewards count as 0."""
 
 Draw: TypeAlias = Callable[[Metrics, Path, TrainConfig], None]
-"""Draw a run's learning curve into a file. Raises OSError."""
+"""Draws a run's learning curve into a file. Raises OSError."""
 
 _log = logging.getLogger(__name__)
 
 
 class Learner:
-    """Learns one policy from the rollouts of workers, which it may share, and keeps its run.
+    """Learns one policy from rollouts of workers, and writes its run. Learners may share workers.
 
-    First its agent is made. Then it is entered as a context manager: the run's folder is open.
-    Before, nothing is written.
+    First, `make_agent` makes the agent. Then the learner is entered as a context manager, which
+    opens the run's folder. Nothing is written before.
 
-    path: the run's folder. resumed: the checkpoint to go on from, or None. init_from: a checkpoint
-    of another run, whose weights and running statistics the run takes over, or None. draw: draws
-    the run's learning curve when it ends or stops. on_update: see `on_update`.
+    path: the run's folder. resumed: the checkpoint to continue from, or None. init_from: another
+    run's checkpoint, whose weights and running statistics the run takes over, or None. draw: draws
+    the run's learning curve when the run ends or stops. on_update: see `on_update`.
 
-    To enter a learner raises UserError. After that, everything raises NotWrittenError, with the
-    last checkpoint kept.
+    The start of the context raises UserError. After that, all methods can raise NotWrittenError,
+    and the last checkpoint remains.
     """
 
     agent: LearningAgent
     schedule: Schedule
     run: RunDir
     copied: dict[str, Any] | None = None
-    """How well the agent copied a teacher: see `teaching.copy_teacher`."""
+    """The quality of the agent's copy of a teacher: see `copy_teacher.copy_teacher`."""
     is_learning = False
-    """Whether an update has begun and not ended: then the agent cannot be saved."""
+    """Whether an update has begun and not ended. Then the agent cannot be saved."""
     stopped: str | None = None
-    """Why the run ends before its config's end, if it does."""
+    """Why the run ends before its config's end, or None."""
 
     def __init__(
         self,
@@ -98,11 +98,11 @@ class Learner:
         self._has_warned = False
 
     def make_agent(self, make_pool: MakePool, watch: Callable[[Any], Any], quiet: bool) -> None:
-        """Make the agent, with what it begins with: new weights, a teacher's, another run's, or
-        those with which this run goes on. Nothing is written.
+        """Make the agent with its first weights: new weights, a copy of a teacher, another run's
+        weights, or the weights of the checkpoint to continue from. Nothing is written.
 
         make_pool, watch, quiet: see `copy_teacher.copy_teacher`. Raises UserError, ConfigError, and
-        what `copy_teacher` raises.
+        the errors of `copy_teacher`.
         """
         self.agent = make_agent(self.config)
         if self._resumed is not None:
@@ -145,7 +145,7 @@ class Learner:
         self.run.record_weights(self._weights(), init_from=self._init_from is not None)
 
     def _have_best_play(self) -> None:
-        """Have the best agent so far play as a resumed run says anew."""
+        """If a resumed run changes `play`, change how the best agent so far plays."""
         if self._resumed is None or self._resumed.config.get("play") == self.config.play:
             return
         from workflow_rl.runs.saved_agent import save_with
@@ -154,40 +154,40 @@ class Learner:
             save_with(best, best, play=self.config.play)
 
     def start_clock(self) -> None:
-        """Count the run's seconds from here on."""
+        """Count the run's seconds from now on."""
         self._clock_start = time.perf_counter() - self.state.wall_seconds
 
     @property
     def policy(self) -> Policy:
-        """The policy's NumPy copy, which workers use."""
+        """The policy's NumPy copy for workers."""
         if self._policy is None:
             self._policy = self.agent.policy_parameters().actor(self.agent.policy_version)
         return self._policy
 
     def player(self) -> Policy:
-        """Return a copy of the policy that plays as after the training."""
+        """Return a copy of the policy that plays as the agent will play after the training."""
         parameters = self.agent.policy_parameters()
         return parameters.actor(self.agent.policy_version, greedy=self.config.play != "sampled")
 
     @property
     def progress(self) -> float:
-        """The share of the run that is done, from 0 to 1."""
+        """The completed share of the run, from 0 to 1."""
         return self.config.progress(self.state.episodes, self.state.env_steps)
 
     @property
     def position(self) -> int:
-        """Episodes so far, or env steps if the run ends after a number of steps."""
+        """The number of episodes so far, or of env steps if the run's end is given in steps."""
         in_steps = self.config.total_episodes is None
         return self.state.env_steps if in_steps else self.state.episodes
 
     def is_finished(self, last_update: int | None) -> bool:
-        """Return whether the run is at its end, is stopped, or has made the last update."""
+        """Return whether the run has reached its end, was stopped, or has made the last update."""
         if self.state.unlogged is not None:
             return False
         return self.progress >= 1 or self.state.updates == last_update or self.stopped is not None
 
     def begin(self) -> None:
-        """Have the next rollout collected, while other policies learn."""
+        """Let workers begin the next rollout while other policies learn."""
         if self.state.unlogged is None:
             self.schedule.begin(self.policy)
 
@@ -202,7 +202,7 @@ class Learner:
         row, config, state = self.state.unlogged, self.config, self.state
         if config.eval_every and self.agent.policy_version % config.eval_every == 0:
             self._trace.mark(LEARNER, Activity.EVALUATING)
-            # If the evaluation is interrupted, a resumed run makes it before anything else.
+            # If the evaluation is interrupted, a resumed run begins with this evaluation.
             row["eval_return_mean"] = self.evaluate()
             state.wall_seconds += self._passed()
         self._trace.mark(LEARNER, Activity.SAVING)
@@ -226,7 +226,7 @@ class Learner:
         return row
 
     def _update(self, may_diverge: bool) -> dict[str, float]:
-        """Collect and learn. Return the row of metrics, before any evaluation."""
+        """Collect and learn. Return the row of metrics without an evaluation."""
         progress = self.progress
         self._trace.mark(LEARNER, Activity.WAITING)
         wait_start = time.perf_counter()
@@ -261,19 +261,19 @@ class Learner:
     def evaluate(
         self, stream: SeedStream = SeedStream.VALIDATION, seed: int | None = None
     ) -> float:
-        """Return the mean return over the same episodes at every call, in which each variant
-        counts as often as it is drawn. The policy plays as after the training.
+        """Return the mean return over the episodes of a stream, which are equal in every call. A
+        variant's weight is its share of draws. The policy plays as after the training.
 
-        A final evaluation plays other episodes: it must not score what was chosen on them. Return
+        A final evaluation uses another stream, because these episodes chose the best agent. Returns
         NaN, with a warning, if an episode raises an exception or has numbers that are not finite.
 
-        stream, seed: of the episodes; a seed of None is the run's.
+        stream, seed: the stream of episodes and its seed; None: the run's seed.
         """
         policy = self.player()
         seed = self.config.seed if seed is None else seed
         numbers, variants = range(self.config.eval_episodes), self.config.environment.variants
         specs = [episode_spec(seed, number, variants, stream) for number in numbers]
-        with self._keeping_batch():  # Of the rollout that the evaluation waits for.
+        with self._keeping_batch():  # The evaluation waits for a rollout, which may have an error.
             rollout = self.schedule.evaluate(policy, specs)
         self._warn_once(outweighing(rollout.trajectories))
         self.state.evaluated_costs = rollout.episode_costs
@@ -298,7 +298,7 @@ class Learner:
 
     @contextmanager
     def _keeping_batch(self) -> Iterator[None]:
-        """Write a batch with a number that is not finite into the folder, and raise the error."""
+        """If a batch has a number that is not finite, write the batch, and pass the error on."""
         try:
             yield
         except ObservationError as error:
@@ -307,10 +307,10 @@ class Learner:
             raise
 
     def take_over(self, other: Learner) -> None:
-        """Take over all that another policy has learned, and its recent returns."""
+        """Take over another policy's agent, and its recent returns."""
         learned = {**other.agent.state_dict(), "seed": self.config.seed}
         self.agent.load_state_dict(learned)
-        self.agent.load_policy(learned)  # It forgets the other's unfinished episodes.
+        self.agent.load_policy(learned)  # This forgets the other policy's unfinished episodes.
         self.state.recent_returns = other.state.recent_returns.copy()
         self.state.recent_variants = other.state.recent_variants.copy()
         self.state.recent_costs = other.state.recent_costs.copy()
@@ -332,26 +332,26 @@ class Learner:
         self.run.end_record()
 
     def save(self, name: str = LATEST) -> None:
-        """Write a checkpoint. The latest one keeps the steps that the agent remembers."""
+        """Write a checkpoint. Only the latest checkpoint has the steps that the agent remembers."""
         begun = self.schedule.begun()
         state = self.agent.state_dict()
         checkpoint = Checkpoint(self.config.to_save(), state, self.state, begun)
         self.run.save(name, checkpoint, self.agent.memory() if name == LATEST else None)
 
     def interrupt(self) -> None:
-        """Save a checkpoint and the learning curve of a run that stops here."""
+        """Save a checkpoint and the learning curve of a run that stops now."""
         self.save()
         self._plot()
 
     def finish(self, reason: str | None = None) -> dict[str, Any]:
-        """Save all but the summary of a run that is over, and return the summary.
+        """Save a run that is over, except its summary, and return the summary.
 
-        reason: None, or why the run diverged before its end; then its last checkpoint is kept.
+        reason: None, or why the run diverged before its end. Then its last checkpoint remains.
         """
         if reason is None:
             self.save()
-            # Without a score the last agent is the best. An extended run has another last agent,
-            # unless a guest has chosen best.safetensors: then the guest compares it with the last.
+            # Without a score, the last agent is the best, also in an extended run. But a guest may
+            # have chosen best.safetensors. Then the guest compares this file with the last agent.
             is_known = math.isfinite(self.state.best_score) or self.config.env in guests
             if not is_known or not (self.path / "best.safetensors").exists():
                 self.save("best.safetensors")
@@ -367,7 +367,7 @@ class Learner:
             self._draw(read_metrics(self.path), path, self.config)
 
     def _passed(self) -> float:
-        """Return the seconds that the state has not counted yet."""
+        """Return the seconds that `state.wall_seconds` does not contain yet."""
         return time.perf_counter() - self._clock_start - self.state.wall_seconds
 
     def _weights(self) -> str:
@@ -376,9 +376,9 @@ class Learner:
 
 @contextmanager
 def only_warned(picture: str | Path) -> Iterator[None]:
-    """Warn if a picture cannot be drawn: the run that it shows is finished and saved.
+    """Warn if a picture cannot be drawn, because its run is saved anyway.
 
-    Raises NotWrittenError all the same.
+    NotWrittenError is still raised.
     """
     try:
         yield
@@ -390,7 +390,7 @@ def only_warned(picture: str | Path) -> Iterator[None]:
 
 
 def _plain(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an algorithm's metrics as Python's numbers: a checkpoint holds nothing of NumPy's."""
+    """Return an algorithm's metrics as Python numbers, because checkpoints cannot hold NumPy's."""
     return {
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in metrics.items()
@@ -398,7 +398,7 @@ def _plain(metrics: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_zero_sum(config: TrainConfig, state: TrainingState) -> bool:
-    """Return whether the rewards of a team's agents have summed to 0 in every episode so far."""
+    """Return whether the sum of a team's rewards was 0 in every episode so far."""
     team = config.environment.spaces().team
     return (
         team is not None
@@ -409,7 +409,7 @@ def is_zero_sum(config: TrainConfig, state: TrainingState) -> bool:
 
 
 def budgets_in(config: TrainConfig, sums: Sequence[Sequence[float]]) -> list[Kept]:
-    """Return whether episodes keep each budget of a run. sums: of their costs [N, C]."""
+    """Return whether episodes keep each budget of a run. sums: their sums of costs [N, C]."""
     if not getattr(config.settings, "budgets", None):
         return []
     from workflow_rl.evaluation.measures import kept_budgets
@@ -418,13 +418,13 @@ def budgets_in(config: TrainConfig, sums: Sequence[Sequence[float]]) -> list[Kep
 
 
 def _score(config: TrainConfig, state: TrainingState, eval_return: float) -> float:
-    """Return the score of the agent after this update; NaN without any.
+    """Return the score of the agent after this update, or NaN.
 
-    The score is the evaluation's, if the run evaluates. Otherwise it is the mean return of the last
-    BEST_WINDOW training episodes, which the agents of the last updates have played: see
-    `recent_mean`. Without a score is an agent whose episodes could not all be played, and one of a
-    zero-sum game: its return says nothing. So is one whose evaluation does not keep the budgets.
-    Training episodes score no agent with budgets: the best would be whoever spent most.
+    The score is the evaluation's mean return, if the run evaluates. Otherwise it is the mean return
+    of the last BEST_WINDOW training episodes, which the agents of the last updates have played: see
+    `recent_mean`. An agent has no score if some of its episodes could not be played, if the game is
+    zero-sum, or if its evaluation does not keep the budgets. Training episodes give no score to an
+    agent with budgets, because agents that exceed a budget could have the best returns.
     """
     if is_zero_sum(config, state):
         return math.nan
@@ -439,7 +439,7 @@ def _score(config: TrainConfig, state: TrainingState, eval_return: float) -> flo
 
 
 def _enough(config: TrainConfig, state: TrainingState, score: float) -> str | None:
-    """Return why the run has learned enough after this update, if it has."""
+    """Return why the run has learned enough after this update, or None."""
     if config.stop_at_return is not None and score >= config.stop_at_return:
         told = f"{score:{fitting(2, score)}}"
         return f"the mean return is {told}, and {config.stop_at_return:g} was asked for"

@@ -1,4 +1,4 @@
-"""The training loop that both trainers share: collect, learn, log, save."""
+"""The training loop of both trainers: collect, learn, log, save."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ Watch: TypeAlias = Callable[[Any], AbstractContextManager[Any]]
 BAR = (
     "{percentage:3.0f}%|{bar:16}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
 )
-"""The bar has a width of its own: beside a long text tqdm leaves one character for it."""
+"""The bar has a fixed width, because beside a long text tqdm would leave it one character."""
 MOMENT_SECONDS = 0.5
-"""`timeout` and others send a signal twice at once, to the process and to its group."""
+"""A signal is not repeated in this time: `timeout` signals the process and its group at once."""
 
 _log = logging.getLogger(__name__)
 
@@ -62,22 +62,22 @@ def train_policy(
 
 
 class Meetings:
-    """Where learners wait for each other, and what they do there. This class has no meetings."""
+    """Points at which learners wait for each other and exchange. This class has no meetings."""
 
     may_lose = True
-    """Whether the others go on without a learner that diverges for good."""
+    """Whether the other learners go on without a learner that diverges for good."""
     end_together = False
-    """Whether all learners end when one is stopped."""
+    """Whether all learners end when one learner is stopped."""
 
     def is_due(self, learner: Learner) -> bool:
-        """Return whether the learner has come to the next meeting, and waits for it."""
+        """Return whether the learner has reached the next meeting, and waits."""
         return False
 
     def meet(self) -> None:
-        """Hold the meeting: all learners that are not finished have come."""
+        """Hold the meeting. All unfinished learners have reached it."""
 
     def can_rescue(self, learner: Learner) -> bool:
-        """Return whether a learner that diverges now takes over from another at a meeting."""
+        """Return whether a learner that diverges now can take over another at a meeting."""
         return False
 
 
@@ -95,24 +95,24 @@ def train_together(
     The workers collect for some policies while others learn.
 
     Args:
-        learners: new or resumed, one for each policy.
+        learners: new or resumed learners, one for each policy.
         quiet: show no progress bar.
-        trace_path: file for a record of what the workers and the learners do when.
-        watch: a context manager, entered with the pool while the runs last. It may stop them, as
-            `stopped_by_signals` does.
-        begin: called once the agents are made, before the runs' folders are opened. Returns where
-            the learners wait for each other.
-        last_update: the update after which the runs end, whatever their configs say.
-        conclude: called with the summaries before they are written. A run that ends in there is
-            not finished, and concludes when it is resumed.
+        trace_path: file for a record of the activities of workers and learners over time.
+        watch: a context manager that is entered with the pool during the runs. It may stop the
+            runs, as `stopped_by_signals` does.
+        begin: called when the agents are made, before the runs' folders are opened. Returns the
+            meetings.
+        last_update: the update after which the runs end, even if their configs end later.
+        conclude: called with the summaries before they are written. A run that is stopped in this
+            call is not finished, and concludes when it is resumed.
 
     Raises:
         ConfigError, StoppedAtOnce: from `Learner.make_agent`. Nothing has been written.
         UserError: a checkpoint or a folder cannot be used. Nothing has been written.
         StopRequested, TooManyFailuresError, ObservationError: checkpoints have been saved.
         NotWrittenError: a run cannot be written. The last checkpoints are kept.
-        DivergedError: no policy is left that has not diverged. The batch is beside the last
-            checkpoint. A policy that diverges before others ends alone.
+        DivergedError: all policies have diverged. The batch is beside the last checkpoint. If only
+            some policies diverge, the others go on.
     """
     config = learners[0].config
     for learner in learners:
@@ -121,7 +121,7 @@ def train_together(
     with (
         ExitStack() as stack,
         Trace(trace_path, config.to_dict()) as trace,
-        # What is logged must not break a progress bar. This changes the process's log handlers.
+        # Log lines must not break a progress bar. This changes the process's log handlers.
         contextlib.nullcontext() if quiet else logging_redirect_tqdm(),
     ):
         for learner in learners:
@@ -137,13 +137,13 @@ def train_together(
                     _loop(learners, pool, quiet, meetings, last_update, lost)
             except NotWrittenError:
                 raise
-            except Exception:  # A stop, failures, or what nobody expects.
+            except Exception:  # A stop, failures, or any other error.
                 for learner in learners:
                     if learner not in lost and not learner.is_learning:
                         learner.interrupt()
                 raise
             summaries = [learner.finish(lost.get(learner)) for learner in learners]
-            if pool.stop_signal is not None:  # Since the last update.
+            if pool.stop_signal is not None:  # The signal came after the last update.
                 raise StopRequested(pool.stop_signal)
             if conclude is not None:
                 conclude(summaries)
@@ -187,11 +187,11 @@ def _learn_once(
     meetings: Meetings,
     lost: dict[Learner, str],
 ) -> Mapping[str, float] | None:
-    """Return the row of the update of the learner that is furthest behind.
+    """Return the row of an update of the learner with the least progress.
 
     Return None after a meeting, or if the learner is lost.
     """
-    # A meeting would change an agent whose last update is still to be evaluated.
+    # A learner with an unlogged update goes on, because a meeting would change its agent.
     free = [
         learner for learner in going_on if learner.state.unlogged or not meetings.is_due(learner)
     ]
@@ -229,7 +229,7 @@ def progress_bar(
 ) -> Progress:
     """Return a bar of the runs' episodes, or of their steps if their end is given in steps.
 
-    last_update: where the runs end whatever their configs say. The bar is of updates then.
+    last_update: see `train_together`. If it is given, the bar counts updates.
     """
     config = learners[0].config
     unit = "step" if config.total_episodes is None else "ep"
@@ -241,7 +241,7 @@ def progress_bar(
         bar_format=BAR,
         unit_scale=unit == "step",
         dynamic_ncols=True,
-        # By the whole run so far: updates come in one by one, and the time left would jump.
+        # The rate is of the whole run so far. Otherwise the remaining time would jump.
         smoothing=0,
     )
 
@@ -282,7 +282,7 @@ def _done(learners: Sequence[Learner], last_update: int | None) -> int:
 
 
 class Stoppable(Protocol):
-    """What looks now and then whether it was asked to stop."""
+    """Work that regularly checks whether it was asked to stop."""
 
     stop_signal: int | None
 
@@ -291,8 +291,8 @@ class Stoppable(Protocol):
 def stopped_by_signals(work: Stoppable) -> Iterator[None]:
     """Let the first signal of STOP_SIGNALS ask a pool or other work to stop.
 
-    `work.stop_signal` is then the signal's number. The same signal after a moment raises
-    StoppedAtOnce. A signal that this process was started to ignore, as `nohup` does, stays ignored.
+    `work.stop_signal` is then the signal's number. A repeated signal after a moment raises
+    StoppedAtOnce. A signal that is ignored from the start, such as by `nohup`, stays ignored.
     """
     first: dict[int, float] = {}
 
@@ -307,7 +307,7 @@ def stopped_by_signals(work: Stoppable) -> Iterator[None]:
             name = "Ctrl-C" if number == signal.SIGINT else "the same signal"
             _log.warning("stopping (%s again stops at once)", name)
 
-    # A shell lets commands in its background ignore SIGINT.
+    # SIGINT is always handled, because a shell lets its background commands ignore SIGINT.
     handled = [
         number
         for number in STOP_SIGNALS

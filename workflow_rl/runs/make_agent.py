@@ -1,4 +1,4 @@
-"""Make the agent of a run, and give it what a checkpoint has: of the same run, or of another."""
+"""Make the agent of a run, and load the state of a checkpoint of this run or of another run."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ LATEST = "checkpoint.safetensors"
 
 
 def make_agent(config: TrainConfig) -> LearningAgent:
-    """Return the agent that a run begins with.
+    """Return the new agent of a run.
 
-    Raises ConfigError if its device is missing, or its network does not do what it must.
+    Raises ConfigError if its device is missing, or its network is wrong.
     """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.set_deterministic_debug_mode("error")
-    # Nothing here reads uninitialised memory.
+    # To fill uninitialised memory is not needed, because no code reads it.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    # Sums are split by torch's number of threads: part of what makes two runs equal.
+    # The number of torch's threads splits sums, and so changes the bits of results.
     set_threads(config.learner_threads)
     try_in_worker.learn_facts(config.environment, config.worker_timeout)
     spaces = config.environment.spaces()
@@ -54,7 +54,7 @@ def make_agent(config: TrainConfig) -> LearningAgent:
 
 
 def _require_playable(config: TrainConfig, spaces: Spaces) -> None:
-    """Raise ConfigError for what does not go with the environment, such as a team."""
+    """Raise ConfigError for settings that the environment does not support, such as for a team."""
     if config.curriculum and config.environment.steps_together:
         raise ConfigError(
             "curriculum",
@@ -76,7 +76,7 @@ def require_device(config: TrainConfig) -> None:
 
 
 def restored_agent(agent: LearningAgent, checkpoint: Checkpoint, path: Path) -> None:
-    """Give the agent a checkpoint's state. Raises UserError, naming `path`."""
+    """Load a checkpoint's state into the agent. Raises UserError, naming `path`."""
     try:
         agent.load_state_dict(checkpoint.agent)
     except (*NOT_OURS, RuntimeError) as error:
@@ -87,14 +87,14 @@ def restored_agent(agent: LearningAgent, checkpoint: Checkpoint, path: Path) -> 
 
 
 def load_memory(agent: LearningAgent, checkpoint: Checkpoint, run_path: Path) -> None:
-    """Give the agent the steps that it remembers, if it remembers any. Raises UserError.
+    """Load the steps that the agent remembers, if it has a memory. Raises UserError.
 
-    checkpoint: the latest of the run in `run_path`.
+    checkpoint: the latest checkpoint of the run in `run_path`.
     """
     memories = agent.memory()
     if not memories:
         return
-    from workflow_rl.runs import replay_files  # Few agents remember anything.
+    from workflow_rl.runs import replay_files  # Few agents have a memory.
 
     path = run_path / LATEST
     if checkpoint.memory is None:
@@ -114,8 +114,8 @@ def load_memory(agent: LearningAgent, checkpoint: Checkpoint, run_path: Path) ->
 
 
 def begin_with(agent: LearningAgent, checkpoint: Checkpoint, config: TrainConfig) -> None:
-    """Give the agent of a run the weights of another run's agent. Raises UserError, and ConfigError
-    if a teacher gives weights, too."""
+    """Load the weights of another run's agent. Raises UserError, and ConfigError if the config also
+    has a teacher."""
     if config.teacher is not None:
         raise ConfigError(
             "teacher",
@@ -133,11 +133,11 @@ def begin_with(agent: LearningAgent, checkpoint: Checkpoint, config: TrainConfig
 
 
 def _require_same_function(checkpoint: Checkpoint, config: TrainConfig) -> None:
-    """Raise UserError if the weights would compute something else here."""
+    """Raise UserError if the weights would compute another function in this run."""
     try:
         theirs = _function(checkpoint.config["settings"])
     except NOT_OURS:
-        return  # To load the weights says what is wrong.
+        return  # Loading the weights reports the error.
     ours = _function(config.settings.to_dict())
     for name, before in theirs.items():
         if None not in (before, ours[name]) and before != ours[name]:
@@ -148,12 +148,12 @@ def _require_same_function(checkpoint: Checkpoint, config: TrainConfig) -> None:
 
 
 def _function(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that decide what weights compute. Raises one of NOT_OURS."""
+    """Return the settings that decide what weights compute. Raises an error of NOT_OURS."""
     kind = settings.get("network", "mlp")
     defaults = {field.name: field.default for field in dataclasses.fields(NETWORKS[kind])}
     args = {
         name: default for name, default in defaults.items() if default is not dataclasses.MISSING
     }
     args |= dict(settings.get("network_args", {}))
-    args.pop("seen_again", None)  # How much an unroll sees again.
+    args.pop("seen_again", None)  # This setting of unrolls does not change the function.
     return {"network": kind, "activation": settings.get("activation"), "network_args": args}

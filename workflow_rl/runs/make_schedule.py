@@ -1,4 +1,4 @@
-"""Make the workers of a run, its collector, and the schedule of its batches, as its config asks."""
+"""Make the workers, the collector and the schedule of a run, by its config."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def make_pool(
     config: TrainConfig, trace: Trace | None = None, make_envs: EnvBatchFactory | None = None
 ) -> AnyPool:
-    """Return the workers of a run, not started yet. make_envs: makes other envs than the run's."""
+    """Return a pool for a run, which is not started. make_envs: another factory of envs."""
     environment = config.environment
     # One env is enough for an asynchronous worker that plays one episode at a time.
     one_env = (
@@ -55,7 +55,7 @@ def make_pool(
 
 
 def _rewarded(config: TrainConfig, make_envs: EnvBatchFactory) -> EnvBatchFactory:
-    """Return what makes envs with the reward that the run learns from."""
+    """Return a factory of envs with the reward that the run learns from."""
     if not config.reward_from:
         return make_envs
     spaces, weights = config.environment.spaces(), dict(config.reward_from)
@@ -65,7 +65,7 @@ def _rewarded(config: TrainConfig, make_envs: EnvBatchFactory) -> EnvBatchFactor
 
 
 def make_collector(pool: AnyPool, config: TrainConfig) -> Collector:
-    """Return the collector: all that the synchronous and the asynchronous trainer differ in."""
+    """Return the collector, which is the only difference between the two trainers."""
     if config.mode == "sync":
         from workflow_rl.collection.sync_collector import SyncCollector
 
@@ -85,10 +85,10 @@ def make_schedule(
     """Return the schedule that a config asks for.
 
     Args:
-        config: the run's.
+        config: the run's config.
         thread: the collector's thread.
         collector: plays the episodes or unrolls.
-        state: where the run stands. It is read again for every batch.
+        state: the run's counters, which are read again for every batch.
         begun: the batches that a resumed run had begun.
     """
     if config.num_steps_per_env is not None:
@@ -99,7 +99,7 @@ def make_schedule(
         lag = config.num_batches_to_accumulate if config.async_rl else 0
         specs_of = None
         if config.num_steps_per_env is None:
-            # A run that goes on past its former end has batches that were left without episodes.
+            # In an extended run, the batches after its former end have no episodes yet.
             begun = [
                 batch._replace(share=None) if batch.share and not batch.share.n_episodes else batch
                 for batch in begun
@@ -123,7 +123,7 @@ def episode_specs(
     config: TrainConfig, numbers: Sequence[int], stream: SeedStream = SeedStream.TRAINING
 ) -> list[EpisodeSpec]:
     variants = config.environment.variants
-    # An evaluation is of the whole task.
+    # An evaluation has no curriculum.
     total = config.total_of_curriculum if stream is SeedStream.TRAINING else None
     return [episode_spec(config.seed, number, variants, stream, total) for number in numbers]
 
@@ -145,10 +145,10 @@ def _positions(config: TrainConfig, state: TrainingState) -> list[EnvPosition]:
 
 
 def _next_share(config: TrainConfig, state: TrainingState, begun_episodes: int) -> Share:
-    """Return the episodes of the next batch: so many, or as many as have so many steps.
+    """Return the episodes of the next batch, by the batch's number of episodes or of steps.
 
-    The episodes are taken to be as long as the last ones. The number of envs has no say: it must
-    not decide how well a run learns.
+    The new episodes' length is estimated by the last episodes' length. The number of envs is not
+    used, because it must not decide how well a run learns.
     """
     if config.num_steps_per_env is not None:
         return Share(0, 0)
@@ -166,7 +166,7 @@ def _play_batch(
     share: Share,
     following: Following = lambda: None,
 ) -> Rollout:
-    """Return a rollout: the same number of steps of every env, or the share's episodes."""
+    """Return a rollout: equally many steps of every env, or the share's episodes."""
     if config.num_steps_per_env is None:
         return finite(collector.collect(policy, _specs_of(config, share), following))
     assert config.steps_per_update is not None

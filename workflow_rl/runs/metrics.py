@@ -1,4 +1,4 @@
-"""Tell of a run: the columns of metrics.csv, the row of an update, and the summary."""
+"""The figures of a run: the columns of metrics.csv, the row of an update, and the summary."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ GROUPS = {
 
 
 def group_of(metric: str) -> str:
-    """Return the group of a metric. What an algorithm measures is "learning"."""
+    """Return the group of a metric. An algorithm's own metrics are in "learning"."""
     for group, beginnings in GROUPS.items():
         if metric.startswith(beginnings):
             return group
@@ -84,7 +84,7 @@ def group_of(metric: str) -> str:
 def columns(config: TrainConfig) -> tuple[str, ...]:
     """Return the columns of a run's metrics.csv.
 
-    Those of METRICS that the run's algorithm does not have are NaN.
+    Columns of METRICS that the run's algorithm does not have are NaN.
     """
     spaces = config.environment.spaces()
     names = config.plug_in.metrics_of(config.settings, spaces)
@@ -95,7 +95,7 @@ def columns(config: TrainConfig) -> tuple[str, ...]:
 
 
 def paid_agents(config: TrainConfig) -> tuple[str, ...]:
-    """Return the agents of a team that have rewards of their own."""
+    """Return the agents of a team whose agents have their own rewards; otherwise ()."""
     team = config.environment.spaces().team
     return team.agents if team is not None and team.own_rewards else ()
 
@@ -103,7 +103,7 @@ def paid_agents(config: TrainConfig) -> tuple[str, ...]:
 def return_columns(config: TrainConfig) -> dict[str, str]:
     """Return the column with the mean return of each variant, by the variant's name.
 
-    It is empty for runs whose episodes are all of one kind. A variant is, for example, a red agent.
+    The result is empty if all episodes have one variant. A variant is, for example, a red agent.
     """
     variants = dict.fromkeys(config.environment.variants)
     return {variant: f"return_mean_{variant}" for variant in variants} if len(variants) > 1 else {}
@@ -116,7 +116,7 @@ def row_of(
     metrics: Mapping[str, Any],
     seconds: Seconds,
 ) -> dict[str, float]:
-    """Return an update's row of metrics, before any evaluation."""
+    """Return an update's row of metrics, without an evaluation."""
     returns = rollout.returns or [float("nan")]
     return {
         "update": state.updates,
@@ -160,8 +160,8 @@ def _rates(state: TrainingState) -> dict[str, float]:
 
 
 def _return_means(config: TrainConfig, rollout: Rollout) -> dict[str, float]:
-    """Return the mean return of each variant, and of each agent with rewards of its own, by its
-    column; NaN where none of its episodes ended."""
+    """Return the mean return of each variant, and of each agent with its own rewards, by column.
+    NaN means that no episode ended."""
     means = {}
     for variant, column in return_columns(config).items():
         returns = [
@@ -179,7 +179,7 @@ def _return_means(config: TrainConfig, rollout: Rollout) -> dict[str, float]:
 
 
 def _cost_means(config: TrainConfig, rollout: Rollout) -> dict[str, float]:
-    """Return the mean of each cost's sum over an episode, by its column; NaN if none ended."""
+    """Return the mean of each cost's sum over an episode, by column; NaN if no episode ended."""
     names, sums = config.environment.spaces().costs, rollout.episode_costs
     means = np.mean(sums, axis=0) if sums else np.full(len(names), np.nan)
     return {f"cost_{name}": float(mean) for name, mean in zip(names, means, strict=True)}
@@ -193,9 +193,9 @@ def summarise(
 ) -> dict[str, Any]:
     """Return a run's summary.
 
-    Rates and utilisation are those of metrics.csv, over the whole run. There are none before the
-    first update. reason: why the run did not come to its end, or None. stopped: why the run was
-    to end before the episodes or steps of its config, or None.
+    Rates and utilisation are defined as in metrics.csv, but over the whole run. They are missing
+    before the first update. reason: why the run is not finished, or None. stopped: why the run
+    ended before the episodes or steps of its config, or None.
     """
     recent = state.recent_mean(config.environment.variants)
     return {

@@ -1,4 +1,4 @@
-"""Batches that are collected without pause, with the newest weights: whole, or what comes first."""
+"""Batches that are collected without pause, with the newest weights: whole, or first-come."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.training_state import TrainingState
 
 Newest: TypeAlias = Callable[[], Policy | None]
-"""Return the policy to collect with now; None if collecting is to pause."""
+"""Returns the current policy to collect with; None if collecting must pause."""
 
 Batches: TypeAlias = Callable[[Newest], Generator[Rollout, None, None]]
-"""Collect one batch after another until a pause. A further call continues from there."""
+"""Collects one batch after another until a pause. A further call continues after the pause."""
 
 
 class FreeRunning(Schedule):
     """Collects batches without pause with the newest weights. The batches wait for the learner.
 
-    The weights of a batch depend on how fast workers and learner are: runs differ.
+    The weights of a batch depend on the speeds of workers and learner, so runs differ.
 
-    capacity: batches that may wait. At this number, collecting is held until the learner takes one
-    or, with `drop`, the oldest batch is dropped. Where it is held, every step is learned from, so
-    that learning keeps its rate: gradient steps for each step that was collected. This is a rate
-    limiter, as in Cassirer et al. 2021, "Reverb: A Framework for Experience Replay".
+    capacity: the most batches that may wait. At this number, collecting is held until the learner
+    takes a batch, or, with `drop`, the oldest batch is dropped. Without `drop`, the agent learns
+    from every step, and the ratio of gradient steps to collected steps does not change. This is a
+    rate limiter, as in Cassirer et al. 2021, "Reverb: A Framework for Experience Replay".
     take_all: the learner takes all waiting batches at once.
     """
 
@@ -84,7 +84,7 @@ class FreeRunning(Schedule):
                 self._collecting = self._thread.submit(self._collect)
 
     def next_rollout(self, policy: Policy) -> Rollout:
-        """Wait for a batch, and return the batch that waited longest, or all that wait."""
+        """Wait for a batch. Return the batch that waited longest, or all waiting batches."""
         self.begin(policy)
         with self._changed:
             assert self._collecting is not None
@@ -104,13 +104,13 @@ class FreeRunning(Schedule):
         )
 
     def evaluate(self, policy: Policy, specs: Sequence[EpisodeSpec]) -> Rollout:
-        """Play these episodes once the workers have finished their requests. Nothing is lost."""
+        """Play these episodes after the workers have finished their requests. No step is lost."""
         self._pause()
         self._collecting = None
         return super().evaluate(policy, specs)
 
     def begun(self) -> list[BegunBatch]:
-        """Return no batches: a resumed run begins its batches anew."""
+        """Return no batches, because a resumed run begins new batches."""
         return []
 
     def __exit__(self, *error: object) -> None:
@@ -118,7 +118,7 @@ class FreeRunning(Schedule):
         super().__exit__(*error)
 
     def _pause(self) -> None:
-        """End collecting soon. The next call of `next_rollout` continues it."""
+        """Let collecting end soon. The next call of `next_rollout` continues collecting."""
         with self._changed:
             self._policy = None
             self._changed.notify_all()
@@ -130,7 +130,7 @@ class FreeRunning(Schedule):
             self._put()
 
     def _put(self) -> None:
-        """Move collected batches to those that wait for the learner, until a pause."""
+        """Move collected batches to the waiting batches, until a pause."""
         with self._changed:
             while self._to_put:
                 if self._drop and len(self._waiting) == self._capacity:
@@ -145,7 +145,7 @@ class FreeRunning(Schedule):
                 self._changed.notify_all()
 
     def _hold(self) -> None:
-        """Wait until the learner has taken a batch, or a pause."""
+        """Wait until the learner takes a batch, or until a pause."""
         start = time.perf_counter()
         self._thread.mark(Activity.HELD)
         self._changed.wait_for(lambda: len(self._waiting) < self._capacity or self._policy is None)
@@ -154,7 +154,7 @@ class FreeRunning(Schedule):
 
 
 def whole_batches(play_batch: PlayBatch, next_share: NextShare, first_episode: int) -> Batches:
-    """Return what plays one share after another, each with the newest weights."""
+    """Return a function that plays one share after another, each with the newest weights."""
 
     def batches(newest: Newest) -> Generator[Rollout, None, None]:
         nonlocal first_episode
@@ -171,7 +171,7 @@ def whole_batches(play_batch: PlayBatch, next_share: NextShare, first_episode: i
 
 
 class FirstCome:
-    """Batches of what the workers send first. state: where the run begins."""
+    """Batches of the trajectories that arrive first. state: the run's counters at its start."""
 
     def __init__(
         self, config: TrainConfig, collector: AsyncCollector, state: TrainingState
@@ -191,7 +191,7 @@ class FirstCome:
             unrolls.add_rounds(math.inf)
             return unrolls
         variants = config.environment.variants
-        # Each number is of an episode that is finished, unfinished, or still to begin.
+        # Unfinished episodes come first, then the episodes that have not begun.
         following = itertools.count(state.episodes + len(state.unfinished))
         numbers = itertools.chain(state.unfinished, following)
         total = config.total_of_curriculum
@@ -199,7 +199,7 @@ class FirstCome:
         return self._collector.episode_assignments(specs, math.inf)
 
     def batches(self, newest: Newest) -> Generator[Rollout, None, None]:
-        """Yield one batch after another. What is left at a pause is the beginning of the next."""
+        """Yield one batch after another. Trajectories left at a pause go into the next batch."""
         start = time.perf_counter()
         for trajectories, busy_seconds in self._collector.play(self._work, newest):
             self._trajectories += trajectories

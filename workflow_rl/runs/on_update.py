@@ -1,4 +1,4 @@
-"""What a user's function sees of a run after each update: see `on_update` of `train`."""
+"""The argument of a user's function after each update: see `on_update` of `train`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Update:
-    """A run after an update, which is in metrics.csv. Nothing here changes what is learned.
+    """A run after an update, whose row is in metrics.csv. These members do not change the learning.
 
-    number: of the update, from 1. path: the run's folder. config: the run's config. metrics: the
-    row of metrics.csv by column. agent: makes a copy of the agent, as `load_agent` returns it. The
-    copy chooses the likeliest actions. log: add a number under a name to the run's TensorBoard
-    events, for this update. stop: end the run after this update, for a reason in a few words. The
-    run then counts as finished, and may be resumed.
+    number: the update's number, from 1. path: the run's folder. config: the run's config. metrics:
+    the row of metrics.csv, by column. agent: returns a copy of the agent, in the form of
+    `load_agent`, which plays as the config's `play` says. log: adds a number under a name to the
+    run's TensorBoard events, for this update. stop: ends the run after this update, for a reason in
+    a few words. The run then counts as finished, and may be resumed.
     """
 
     number: int
@@ -35,11 +35,11 @@ class Update:
 
 
 OnUpdate: TypeAlias = Callable[[Update], object]
-"""Called after every update. An error in it ends the run, with a checkpoint saved."""
+"""A function that is called after every update. Its exception ends the run with a checkpoint."""
 
 
 def seen_by_user(learner: Learner, row: Mapping[str, float]) -> Update:
-    """Return what a user's function sees of a learner. row: the update's metrics."""
+    """Return the argument of the user's function. row: the update's metrics."""
     number = learner.state.updates
 
     def agent() -> Agent | Team:

@@ -1,7 +1,7 @@
-"""The networks of a folder that is handed in, if they act by ONNX models: see `runs.export`.
+"""The networks of a submission that act by ONNX models: see `runs.export`.
 
-A copy of this module stands for `agents.policies.networks` there, so that such a folder needs
-onnxruntime, and no torch.
+In the submission's folder, a copy of this module replaces `agents.policies.networks`. So the folder
+needs onnxruntime, but not torch.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OnnxNetwork(MemoryNetwork):
-    """A network whose one weight holds the bytes of an ONNX model, as numbers.
+    """A network whose only weight is the bytes of an ONNX model, as numbers.
 
-    The model maps `obs`, with masks if it takes them, and `state` if there is one. It computes one
-    row at a time: so a row has the same bits in any company.
+    The model's inputs are `obs`, with masks if it takes masks, and `state` if it has a state. It
+    computes one row at a time, so other rows do not change a row's bits.
     """
 
     state_size: int = 0
@@ -45,7 +45,7 @@ class OnnxNetwork(MemoryNetwork):
         return self.takes_mask
 
     def shapes(self) -> list[tuple[Shape, Shape]]:
-        """See Network. A model is no pairs of arrays: see `fits`."""
+        """See Network. An ONNX model has no pairs of arrays: see `fits`."""
         raise NotImplementedError
 
     def names(self) -> list[tuple[str, str]]:
@@ -70,7 +70,7 @@ class OnnxNetwork(MemoryNetwork):
         return outputs, states
 
     def _session(self, layers: Layers) -> Any:
-        """Return what computes the model, which is made once for one policy's arrays."""
+        """Return the session that computes the model. It is made once for a policy's arrays."""
         import onnxruntime  # type: ignore[import-untyped]
 
         arrays, session = vars(self).get("_made", (None, None))

@@ -18,7 +18,7 @@ MODEL: dict[str, Any] = {
     "imagined_rollouts": 4,
     "imagined_updates": 20,
     "rollout_length_final": 1,
-    # Small models, fitted seldom: a fit passes over all steps, so it costs more and more.
+    # The models are small and rarely fitted, because a fit passes over all steps so far.
     "model_every": 1000,
     "model_members": 3,
     "model_elites": 2,
@@ -52,9 +52,9 @@ PRESETS: dict[str, dict[str, Any]] = {
         "batching": "whole-batches",
         "num_batches_to_accumulate": 10,
     },
-    # Small pieces go into a bounded queue that drops the oldest. The learner takes all that waits.
-    # Ten pieces are about a rollout. With a longer queue, batches would grow without end: while the
-    # learner learns from a batch, a larger batch gathers.
+    # Small pieces go into a bounded queue that drops the oldest. The learner takes all waiting
+    # pieces. Ten pieces are about a rollout. With a longer queue, batches would grow endlessly: the
+    # longer the learner needs for a batch, the larger is the next batch.
     "continuous": {
         "num_steps_per_env": 24,
         "async_rl": True,
@@ -64,8 +64,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "take_all": True,
     },
     # Asynchronous model-based training has two forms. In the first, small pieces go into a queue,
-    # and the learner takes all that wait. The second follows RSL-RL: equal steps of all envs. The
-    # learner is the slow one: both queues are short, and collecting waits rather than drop a step.
+    # and the learner takes all waiting pieces. The second follows RSL-RL: equally many steps of all
+    # envs. The learner is slower than the workers. So both queues are short, and collecting waits.
     "mbpo-continuous": {
         "algorithm": "mbpo",
         "num_steps_per_env": 24,
@@ -86,7 +86,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 """Known systems, for any environment."""
 
 RECIPES: dict[str, dict[str, Any]] = {
-    # Small networks and minibatches: on a CPU, the gradient steps take most of the time.
+    # Networks and minibatches are small, because on a CPU gradient steps take most of the time.
     "sac-control": {
         "algorithm": "sac",
         "n_envs": 1,
@@ -101,11 +101,11 @@ RECIPES: dict[str, dict[str, Any]] = {
         },
     }
 }
-"""What trains well, for any environment of its kind."""
+"""Recipes that train well on any environment of their kind."""
 
 
 class _Known(Mapping[str, Mapping[str, Any]]):
-    """PRESETS, RECIPES and the presets of guests. Asking for a guest's imports the guest."""
+    """PRESETS, RECIPES and guests' presets. A look-up of a guest's preset imports the guest."""
 
     def __getitem__(self, name: str) -> Mapping[str, Any]:
         general = {**PRESETS, **RECIPES}
@@ -125,5 +125,5 @@ KNOWN = _Known()
 
 
 def preset_named(name: str | None) -> Mapping[str, Any]:
-    """Return the fields of a preset; none for None or an unknown name."""
+    """Return the fields of a preset; {} for None or an unknown name."""
     return KNOWN.get(name or "", {})

@@ -1,9 +1,9 @@
 """The steps that an agent remembers, in files beside the latest checkpoint of its run.
 
-The checkpoint names its files, with a digest of each. A file that a checkpoint names never changes:
-a later checkpoint names further files for further steps. Once a checkpoint is in place, the files
-that it does not name are removed. So a run that is killed at any moment leaves a checkpoint with
-all its files.
+The checkpoint names its files, with a digest of each file. A named file never changes. A later
+checkpoint names further files for further steps. After a checkpoint is written, the files that it
+does not name are removed. So a run that is killed at any moment leaves a checkpoint with all its
+files.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def parts_of(values: Sequence[Any]) -> list[Part]:
 
 
 def write(folder: Path, memory: Mapping[str, Series], before: Sequence[Part]) -> list[Part]:
-    """Write what an agent remembers, except what files `before` have. Returns all its files."""
+    """Write what an agent remembers, except steps in the files `before`. Return all its files."""
     make_folder(folder)
     parts = []
     for kind, series in memory.items():
@@ -73,10 +73,10 @@ def write(folder: Path, memory: Mapping[str, Series], before: Sequence[Part]) ->
 
 
 def _still_fit(before: list[Part], start: int, end: int) -> tuple[list[Part], int]:
-    """Return the files of a piece that stay, and the number from which on a file has to be written.
+    """Return the files of a piece that remain, and the number of the first step for a new file.
 
-    A file that is no larger than what comes after it becomes part of the next file: so a few files
-    are enough, and a step is written a few times.
+    If a file is not larger than the steps after it, its steps are written again in the new file. So
+    there are few files, and a step is written only a few times.
     """
     parts = before.copy()
     first = parts[-1].end if parts else start
@@ -88,7 +88,7 @@ def _still_fit(before: list[Part], start: int, end: int) -> tuple[list[Part], in
 def _written(
     folder: Path, kind: str, first: int, end: int, steps_of: Callable[[int, int], Transitions]
 ) -> Part:
-    """Write a file of rows, one a step; at most CHUNK_BYTES of it are in memory at a time."""
+    """Write a file with a row for each step. At most CHUNK_BYTES are in memory at a time."""
     columns = steps_of(first, first + 1)._asdict().items()
     row = np.dtype([(name, column.dtype, column.shape[1:]) for name, column in columns])
     header = {
@@ -125,9 +125,9 @@ def remove_others(folder: Path, parts: Sequence[Part]) -> None:
 
 
 def read_parts(folder: Path, parts: Sequence[Part], memory: Mapping[str, Series]) -> None:
-    """Have an agent remember the steps of these files.
+    """Load the steps of these files into an agent's memory.
 
-    Raises OSError and ValueError, which name the file if one is to blame.
+    Raises OSError and ValueError, which name a wrong file.
     """
     of_kind: dict[str, list[Part]] = {kind: [] for kind in memory}
     for part in parts:
@@ -153,7 +153,7 @@ def _steps(rows: NDArray[Any]) -> Transitions:
 
 
 def _require_room(folder: Path, parts: Sequence[Part], oldest: Mapping[str, int]) -> None:
-    """Raises ValueError for more than fits in memory: a file may say that it is of any size."""
+    """Raise ValueError for more steps than fit in memory, because a file can claim any size."""
     needed = 0
     for part in parts:
         about = (folder / part.name).stat()
@@ -170,13 +170,13 @@ def _require_room(folder: Path, parts: Sequence[Part], oldest: Mapping[str, int]
 
 
 def _rows(folder: Path, part: Part) -> NDArray[Any]:
-    """Return the rows of a file, of which nothing is read into memory yet."""
+    """Return the rows of a file, which are not read into memory yet."""
     path = folder / part.name
     if _digest(path) != part.digest:
         raise ValueError(f"{path} is damaged, or of another checkpoint")
     try:
         rows = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception:  # Whatever somebody else's file makes of its reader.
+    except Exception:  # A stranger's file can raise any exception in its reader.
         rows = None
     shape = (part.end - part.first,)
     if (

@@ -1,5 +1,5 @@
-"""Resolve what was asked of a run: fill every default that follows from something else, and check
-what goes together."""
+"""Resolve the user's choices for a run: fill every default that follows from other fields, and
+check combinations of fields."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 EPISODES_PER_UPDATE = 24
 STEPS_PER_UPDATE = 2048
-LEAST_EPISODES = 8  # Of a rollout whose size is given in steps.
+LEAST_EPISODES = 8  # In a rollout whose size is given in steps.
 LEAST_OF_LONG = 2
 
 OF_WORKERS = ("n_envs", "n_workers", "envs_per_worker")
-"""Fields of which the others follow from one that is given."""
+"""Fields whose defaults follow from those of them that are given."""
 OF_TEACHERS = ("teacher_episodes", "teacher_epochs")
-"""Fields that go with `teacher`."""
+"""Fields that need `teacher`."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked of a run.
+    """The user's choices for a run.
 
     given: the fields of a TrainConfig that were given. preset: the preset's fields, which replace
     defaults.
@@ -49,24 +49,24 @@ class Asked:
 
     @classmethod
     def of(cls, given: Mapping[str, Any], known: Collection[str]) -> Asked:
-        """Return what the given fields ask for. known: the names of a TrainConfig's fields.
+        """Return the choices in the given fields. known: the names of a TrainConfig's fields.
 
         Raises ConfigError for a setting of the algorithm that is given as a field.
         """
         given = _with_network(given)
         _require_fields(given, known)
         preset = preset_named(given.get("preset"))
-        if given.get("teacher", preset.get("teacher")) is None:  # Nobody, instead of the preset's.
+        if given.get("teacher", preset.get("teacher")) is None:  # The user may exclude a teacher.
             preset = {name: value for name, value in preset.items() if name not in OF_TEACHERS}
         return cls(given, preset)
 
     def fields(self, known: Mapping[str, FieldInfo]) -> dict[str, Any]:
-        """Return the fields that replace constant defaults, but for the algorithm's settings."""
+        """Return the fields that replace constant defaults, without the algorithm's settings."""
         asked = dict(self.preset)
         for name, value in self.given.items():
             if value is not None:
                 asked[name] = value
-            elif known[name].default is None:  # It follows from other fields, not from a preset.
+            elif known[name].default is None:  # The field follows from others, not from a preset.
                 asked.pop(name, None)
         asked.pop("settings", None)
         return asked
@@ -78,19 +78,19 @@ def resolve(
     environment: Environment | None,
     plug_in: Algorithm | None,
 ) -> tuple[dict[str, Any], Environment, Algorithm | None]:
-    """Return every field of a TrainConfig, and the environment and the algorithm that it names.
+    """Return all fields of a TrainConfig, and the environment and the algorithm that they name.
 
-    The algorithm that only a file names is never looked up: it is None.
+    The algorithm is None if only a file names it, because such a name is never looked up.
 
     Args:
-        values: the fields that were given or that the preset has, checked, or their constant
-            defaults. None asks for a default that follows from other fields.
-        asked: what was asked.
-        environment: the environment, if it is known already.
-        plug_in: the algorithm, if it is known already.
+        values: the checked fields of the user or the preset, or their constant defaults. None means
+            a default that follows from other fields.
+        asked: the user's choices.
+        environment: the environment, if it is already known.
+        plug_in: the algorithm, if it is already known.
 
     Raises:
-        ConfigError: an environment, an algorithm or a setting makes no sense.
+        ConfigError: an environment, an algorithm or a setting is wrong.
     """
     given, preset, settings = asked.given, asked.preset, asked.given.get("settings")
     if plug_in is None and not isinstance(settings, UnknownSettings):
@@ -146,33 +146,33 @@ def _fill_rollouts(values: dict[str, Any], environment: Environment, off_policy:
                 values, environment.episode_steps, off_policy
             )
     elif values["episodes_per_update"] is None and values["steps_per_update"] is None:
-        # The number of envs has no say: it must not decide how well a run learns.
+        # The number of envs is not used, because it must not decide how well a run learns.
         if environment.episode_steps is None:
             values["steps_per_update"] = STEPS_PER_UPDATE
         else:
             values["episodes_per_update"] = EPISODES_PER_UPDATE
     in_steps = values["num_steps_per_env"] is None and values["episodes_per_update"] is None
     if values["min_episodes_per_update"] is None and not in_steps:
-        values["min_episodes_per_update"] = LEAST_EPISODES  # It has no say.
+        values["min_episodes_per_update"] = LEAST_EPISODES  # This value has no effect.
 
 
 def _fastest_device(plug_in: Algorithm) -> str:
     if "cuda" not in plug_in.devices:
         return "cpu"
-    import torch  # It takes seconds, which other runs spend after their options are checked.
+    import torch  # The import takes seconds. Other runs import torch after the checks of options.
 
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _steps_together(environment: Environment, values: Mapping[str, Any]) -> bool:
-    from workflow_rl.collection import try_in_worker  # It imports Gymnasium.
+    from workflow_rl.collection import try_in_worker  # This imports Gymnasium.
 
     return try_in_worker.steps_together(environment, values["worker_timeout"])
 
 
 def off_policy_args(plug_in: Algorithm | None, env: str, asked: Collection[str]) -> dict[str, Any]:
-    """Return the arguments that an environment has for algorithms that learn off-policy, except
-    those that were asked for."""
+    """Return an environment's default arguments for algorithms that learn off-policy, without
+    arguments in `asked`."""
     if plug_in is None or not plug_in.off_policy or env not in guests:
         return {}
     return {name: value for name, value in guests[env].off_policy.items() if name not in asked}
@@ -184,7 +184,7 @@ def _settings(
     of_preset: Mapping[str, Any],
     asked: Settings | Mapping[str, Any] | None,
 ) -> Settings:
-    """Return an algorithm's settings: those asked for, or the preset's, or the environment's."""
+    """Return an algorithm's settings by the user, otherwise the preset, or the environment."""
     if isinstance(asked, plug_in.settings):
         return asked
     if isinstance(asked, Settings):
@@ -196,7 +196,7 @@ def _settings(
     if not isinstance(asked, Mapping | None):
         raise ConfigError("settings", f"{asked!r:.100} is no mapping of names to values")
     if asked and asked.get("network", of_preset.get("network")) != of_preset.get("network"):
-        # A preset's arguments are of the preset's network.
+        # A preset's network arguments fit only the preset's network.
         of_preset = {name: value for name, value in of_preset.items() if name != "network_args"}
     return plug_in.settings_for(environment.settings, {**of_preset, **(asked or {})})
 
@@ -204,12 +204,12 @@ def _settings(
 def _steps_of_unrolls(
     values: Mapping[str, Any], episode_steps: int | None, off_policy: bool
 ) -> int:
-    """Return the steps of a rollout of unrolls: a multiple of what all envs collect together."""
+    """Return the steps of a rollout of unrolls: a multiple of the steps of all envs' unrolls."""
     if values["batching"] == "first-come":
         return int(values["envs_per_worker"] * values["num_steps_per_env"])
     round_steps = values["n_envs"] * values["num_steps_per_env"]
     if off_policy:
-        return int(round_steps)  # It learns from earlier steps as well.
+        return int(round_steps)  # Such an algorithm also learns from earlier steps.
     at_least = STEPS_PER_UPDATE if episode_steps is None else EPISODES_PER_UPDATE * episode_steps
     return int(math.ceil(at_least / round_steps) * round_steps)
 
@@ -224,15 +224,15 @@ def workers_for(
     """Return the number of workers and the number of envs that each worker owns.
 
     Args:
-        n_envs: environments in all.
-        n_workers: workers, if their number was given.
-        envs_per_worker: environments of a worker, if their number was given.
-        one_env_each: whether each env gets a worker of its own unless told otherwise, as in
-            SubprocVecEnv. Otherwise, each core gets a worker.
-        cores: the cores that workers can use, or None if nobody knows their number.
+        n_envs: the number of envs of all workers.
+        n_workers: the number of workers, if the user gave it.
+        envs_per_worker: the number of envs of a worker, if the user gave it.
+        one_env_each: whether by default each env gets its own worker, as in SubprocVecEnv.
+            Otherwise, each core gets a worker.
+        cores: the number of cores that workers can use, or None if it is unknown.
 
     Raises:
-        ConfigError: the numbers do not go together.
+        ConfigError: the numbers contradict each other.
     """
     if n_workers is None and envs_per_worker is None:
         if cores is None and not one_env_each:
@@ -263,7 +263,7 @@ def workers_for(
 
 
 def _with_network(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a TrainConfig's fields with `network` among the settings of the algorithm."""
+    """Return a TrainConfig's fields, with `network` moved to the settings of the algorithm."""
     values = dict(given)
     if (network := values.pop("network", None)) is not None:
         settings = values.get("settings")
@@ -277,7 +277,7 @@ def _with_network(given: Mapping[str, Any]) -> dict[str, Any]:
 def _require_fields(given: Mapping[str, Any], fields: Collection[str]) -> None:
     """Raise ConfigError for a setting of the algorithm that is given as a field of TrainConfig.
 
-    fields: the names of those that TrainConfig has.
+    fields: the names of TrainConfig's fields.
     """
     unknown = [field for field in given if field not in fields]
     name = given.get("algorithm", preset_named(given.get("preset")).get("algorithm", "ppo"))
@@ -292,7 +292,7 @@ def _require_fields(given: Mapping[str, Any], fields: Collection[str]) -> None:
 
 
 def require_possible(config: TrainConfig, plug_in: Algorithm | None) -> None:
-    """Raise ConfigError for fields that do not go together.
+    """Raise ConfigError for fields that do not fit together.
 
     plug_in: the algorithm; None if only a file names it.
     """

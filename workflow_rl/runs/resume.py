@@ -1,4 +1,4 @@
-"""Plan how a run goes on that was stopped, or is to go on past its end."""
+"""Plan how to resume a run that was stopped, or to extend a finished run."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from workflow_rl.terminal import in_short
 
 
 def resumed_plan(path: Path, asked: Mapping[str, Any], plug_in: Algorithm | None = None) -> Plan:
-    """Return the plan with which the run in `path` goes on.
+    """Return the plan for resuming the run in `path`.
 
     Args:
-        path: a run's folder, of one policy or of several.
-        asked: the fields of a TrainConfig that are asked for anew, some of the arguments of the
-            environment and of the settings among them.
+        path: the folder of a run with one policy or several.
+        asked: new values of fields of a TrainConfig. They may include some of the environment's
+            arguments and some settings.
         plug_in: the algorithm, if it is known.
 
     Raises:
         UserError: the run cannot be resumed.
-        ConfigError: what is asked for would make it another run.
+        ConfigError: the new values would make another run.
     """
     record = population_record(path)
     if record is None:
@@ -47,7 +47,7 @@ def resumed_plan(path: Path, asked: Mapping[str, Any], plug_in: Algorithm | None
     from workflow_rl.runs.several_policies import ExchangeConfig, require_same_end
 
     folders = record.folders(path)
-    # A run can be stopped before all of its policies have begun.
+    # A run can be stopped before all its policies have begun.
     resumed = [
         load_checkpoint(folder / LATEST) if (folder / LATEST).exists() else None
         for folder in folders
@@ -67,13 +67,13 @@ def resumed_plan(path: Path, asked: Mapping[str, Any], plug_in: Algorithm | None
 
 
 def checkpoint_to_resume(path: Path, config: TrainConfig) -> Checkpoint:
-    """Return the checkpoint with which the run in `path` goes on with a whole config.
+    """Return the checkpoint from which the run in `path` goes on. config: the new config.
 
-    Raises UserError if it cannot be used, and ConfigError if the config is of another run.
+    Raises UserError if the checkpoint is unusable, and ConfigError if the config is another run's.
     """
     require_no_member(path)
     checkpoint = load_checkpoint(path / LATEST)
-    own_settings(checkpoint, path)  # Raises what is wrong with its classes.
+    own_settings(checkpoint, path)  # Raises UserError for wrong classes.
     changes_on_resume(own_config(checkpoint, path).to_dict(), config.to_dict())
     return checkpoint
 
@@ -84,9 +84,9 @@ def _resumed_configs(
     asked: Mapping[str, Any],
     plug_in: Algorithm | None,
 ) -> tuple[list[TrainConfig], ConfigError | None]:
-    """Return the configs of a run, and why nothing is left to do, if the run is at its end. Raises
-    ConfigError."""
-    # A policy that diverged may have stayed behind.
+    """Return the configs of a run. If the run is finished, also return why there is nothing to do,
+    otherwise None. Raises ConfigError."""
+    # A policy that diverged may have fewer steps than others.
     last = max(checkpoints, key=lambda checkpoint: _end(checkpoint)[1])
     over = _over(last, path, asked)
     saved = [checkpoint.config for checkpoint in checkpoints]
@@ -98,9 +98,9 @@ def _resumed_configs(
 def _resumed_config(
     saved: Mapping[str, Any], path: Path, asked: Mapping[str, Any], plug_in: Algorithm | None
 ) -> TrainConfig:
-    """Return the config with which a checkpoint's run goes on, whose environment may be made.
+    """Return the config of the resumed run. Its environment may be made.
 
-    Raises UserError for a config that cannot be used, and ConfigError for what is asked.
+    Raises UserError for a saved config that cannot be used, and ConfigError for wrong new values.
     """
     names = {*asked, *asked.get("env_args", {}), *asked.get("settings", {})}
     environment = None
@@ -113,7 +113,7 @@ def _resumed_config(
         made = environment_of(by_file)
         environment = played_by(made, interpreter(python) if python else python)
         teacher = saved["teacher"]
-        # A run that has begun does not read the teacher. But the resumed run is the user's own.
+        # The user's signature on the resumed run must not cover a stranger's teacher.
         if not (is_own or is_plain(teacher) or teacher == asked.get("teacher")):
             named = f"only the file names the agent {teacher!s:.200}"
             raise ConfigError("teacher", f"{named}: {TRUST_IT}")
@@ -130,8 +130,8 @@ def _resumed_config(
 def _names_environment(
     asked: Mapping[str, Any], saved: Mapping[str, Any], args: Mapping[str, Any]
 ) -> bool:
-    """Return whether the user names the environment of a file with all its arguments, and the
-    interpreter if the file names one; or all that is foreign in a guest's environment."""
+    """Return whether the user repeats the names in a file: the environment with all arguments, and
+    the interpreter if the file has one. For a guest, only foreign names must be repeated."""
     env = saved["env"]
     if env in guests:
         made: Any = make_environment(env, args, named_by_file=True)
@@ -139,14 +139,14 @@ def _names_environment(
         given = {*asked, *asked.get("env_args", {})}
         typed = {name: value for name, value in defaults.items() if name in given}
         return not foreign_in(made) or not foreign_in(dataclasses.replace(made, **typed))
-    # As JSON: in Python 1, 1.0 and True are equal.
+    # The values are compared as JSON, because in Python 1, 1.0 and True are equal.
     typed_text = json.dumps([asked.get("env"), asked.get("env_args", {})], sort_keys=True)
     is_named = typed_text == json.dumps([env, args], sort_keys=True)
     return is_named and (asked.get("env_python") is not None or not saved["env_python"])
 
 
 def _by_name(env: str, args: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is asked for by the names of `TrainConfig.to_dict`. args: the environment's."""
+    """Return new values in the form of `TrainConfig.to_dict`. args: the environment's arguments."""
     others, given = {**asked}, asked.get("env_args", {})
     others.pop("env_args", None)
     return {**others, **(given if env in guests else {"env_args": {**args, **given}})}
@@ -164,7 +164,7 @@ def require_no_member(path: Path) -> None:
 
 
 def _end(checkpoint: Checkpoint) -> tuple[str, int]:
-    """Return the field that says when a run ends, and how many of its units are done."""
+    """Return the field that decides a run's end, and the steps or episodes so far."""
     training, in_steps = checkpoint.training, checkpoint.config.get("total_episodes") is None
     return (
         ("total_steps", training.env_steps) if in_steps else ("total_episodes", training.episodes)
@@ -172,7 +172,7 @@ def _end(checkpoint: Checkpoint) -> tuple[str, int]:
 
 
 def _over(checkpoint: Checkpoint, path: Path, asked: Mapping[str, Any]) -> ConfigError | None:
-    """Return why nothing is left to do of a finished run: no later end is asked for. Raises
+    """Return why there is nothing to do for a finished run without a later end, or None. Raises
     ConfigError for an end that the run has passed."""
     name, done = _end(checkpoint)
     total, value = checkpoint.config.get(name), asked.get(name)
@@ -189,11 +189,11 @@ def _over(checkpoint: Checkpoint, path: Path, asked: Mapping[str, Any]) -> Confi
 
 
 def free_on_resume(saved: Mapping[str, Any]) -> frozenset[str]:
-    """Return the fields that a resumed run may be given anew, whatever their values.
+    """Return the fields of a resumed run that may get any new value.
 
-    `n_envs` is one of them where rollouts are of complete episodes: unrolls depend on it.
+    `n_envs` is included if rollouts are of complete episodes, because unrolls depend on `n_envs`.
 
-    saved: from `TrainConfig.to_dict`.
+    saved: the result of `TrainConfig.to_dict`.
     """
     free = {Resume.FREE}
     if saved["num_steps_per_env"] is None:
@@ -202,16 +202,16 @@ def free_on_resume(saved: Mapping[str, Any]) -> frozenset[str]:
 
 
 def changes_on_resume(saved: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that a resumed run gets anew.
+    """Return the new values of a resumed run's fields.
 
-    If the number of envs or workers is asked for, the rest of them follows from that.
+    A new number of envs or workers determines the other numbers of OF_WORKERS.
 
     Args:
-        saved: the config that the run was saved with, as `TrainConfig.to_dict` gives it.
-        asked: some of the fields, settings and arguments of `TrainConfig.to_dict`.
+        saved: the run's saved config, a result of `TrainConfig.to_dict`.
+        asked: new values of some fields, settings and arguments, named as in `to_dict`.
 
     Raises:
-        ConfigError: what is asked would make it another run.
+        ConfigError: a new value would make another run.
     """
     before, free = flattened(saved), free_on_resume(saved)
     for name, value in flattened({"settings": {}, **asked}).items():

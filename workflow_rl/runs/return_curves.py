@@ -1,4 +1,4 @@
-"""Curves of returns: running means of a run's metrics, and the runs that are one curve."""
+"""Curves of returns: running means of a run's metrics, and groups of runs for one curve."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from workflow_rl.runs.config import TrainConfig
 
 FEWEST_RECENT, RECENT_EPISODES = 10, 300
-"""Over how many of a run's last episodes a mean return is at least, and at most."""
+"""The least and the largest number of last episodes for a run's mean return."""
 
 AXES = {"episodes": "episodes", "env_steps": "env steps", "wall_seconds": "wall time (seconds)"}
-"""What a run is drawn against: columns of the metrics, and their names."""
+"""The x axes of curves: columns of the metrics, and their names."""
 
 WORKERS = ("n_workers", "envs_per_worker")
-# Runs that differ in these alone are of one group: all but the seed change no result.
+# Runs that differ only in these fields are a group. All these fields but the seed change no result.
 LIKE_SEEDS = ("seed", *WORKERS, "checkpoint_every", "keep_every")
 
 _log = logging.getLogger(__name__)
@@ -34,25 +34,25 @@ Metrics: TypeAlias = Sequence[Mapping[str, float]]
 
 
 def columns_of_returns(metrics: Metrics) -> dict[str, str]:
-    """Return the columns of further mean returns, by what they are of: a kind of episode, or an
-    agent of a team. There are none for a single agent whose episodes are of one kind."""
+    """Return the columns of further mean returns, by the name of a variant or of a team's agent.
+    They are empty for a single agent without variants."""
     first = "return_mean_"
     names = metrics[0] if metrics else {}
     return {name.removeprefix(first): name for name in names if name.startswith(first)}
 
 
 def n_recent(episodes: float, env_steps: float, episode_length: float) -> int:
-    """Return over how many of a run's last episodes its mean return is.
+    """Return the number of last episodes for a run's mean return.
 
-    That is a tenth of its episodes or of its steps, whichever is fewer episodes: where episodes
-    grow, most of them may lie in the first steps. episode_length: mean of the last ones, in steps.
+    That is a tenth of its episodes, or the episodes of a tenth of its steps, if these are fewer,
+    as when episodes grow. episode_length: the mean length of the last episodes, in steps.
     """
     tenth = min(episodes, env_steps / max(episode_length, 1)) / 10
     return int(min(RECENT_EPISODES, max(FEWEST_RECENT, tenth)))
 
 
 def window_of(metrics: Metrics) -> int:
-    """Return `n_recent` of a run as it is after its last update."""
+    """Return `n_recent` of a run after its last update."""
     if not metrics:
         return FEWEST_RECENT
     lengths = [row.get("episode_length_mean", math.nan) for row in metrics]
@@ -65,8 +65,9 @@ def running_mean(
 ) -> list[float]:
     """Return the mean return of the last `window` episodes after each update, in whole updates.
 
-    window: None is `window_of` the metrics. column: which returns. The mean of one kind of episode
-    weighs as if all episodes of the update were of that kind. NaN where no such episode has ended.
+    window: None means `window_of` the metrics. column: the column of returns. The weight of a
+    variant's mean in an update is the number of all episodes of the update. The result is NaN
+    before an episode has ended.
     """
     means = []
     window = window or window_of(metrics)
@@ -78,7 +79,7 @@ def running_mean(
                 break
             count = metrics[index]["episodes"] - episodes_before
             if math.isnan(metrics[index][column]):
-                continue  # No such episode ended in this update.
+                continue  # No episode of this column ended in this update.
             total += count * metrics[index][column]
             weight += count
         means.append(total / weight if weight else math.nan)
@@ -86,9 +87,9 @@ def running_mean(
 
 
 def with_returns(runs: Mapping[str, Metrics]) -> dict[str, Metrics]:
-    """Return the runs, given by name, of which an episode has ended, and log the others' names.
+    """Return the runs, by name, in which an episode has ended, and log the other runs' names.
 
-    Return all of them if there is no such run.
+    Return all runs if there is no such run.
     """
     begun = {
         name: metrics
@@ -102,7 +103,7 @@ def with_returns(runs: Mapping[str, Metrics]) -> dict[str, Metrics]:
 
 
 def warn_of_short_runs(runs: Mapping[str, Metrics], groups: Iterable[Collection[str]]) -> None:
-    """Log which runs end the curve of their group early. runs: by name. groups: of names."""
+    """Log which runs end the curve of their group early. runs: by name. groups: names of runs."""
     for group in groups:
         ends = {name: runs[name][-1]["episodes"] if runs[name] else 0 for name in group}
         shortest, most = min(ends, key=ends.__getitem__), max(ends.values())
@@ -121,10 +122,10 @@ def on_one_axis(
     column: str,
     values: Callable[[Metrics], Sequence[float]] = running_mean,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return 400 values [X] of the column between which all runs have values, and those [run, X].
+    """Return 400 values [X] of the column at which all runs have values, and these values [run, X].
 
-    A run without any value is left out. X is 0 if there is no such place. values: of each row of a
-    run, which are interpolated.
+    A run without any value is left out. X is 0 if the runs do not overlap. values: returns a value
+    for each row of a run. The values are interpolated.
     """
     curves = []
     for metrics in runs:
@@ -141,9 +142,9 @@ def on_one_axis(
 
 
 def worth_showing(known: Mapping[str, float], lowest: float) -> dict[float, str]:
-    """Return which known returns to draw beside curves, lowest first, with the names of each.
+    """Return the known returns to draw beside curves, in ascending order, with the agents' names.
 
-    Those are the ones that curves which begin at `lowest` reach, and the next below.
+    These are the returns above `lowest`, the curves' lowest return, and the next return below.
     """
     below = max((value for value in known.values() if value < lowest), default=lowest)
     shown: dict[float, list[str]] = {}
@@ -154,11 +155,11 @@ def worth_showing(known: Mapping[str, float], lowest: float) -> dict[float, str]
 
 
 def verdict(mean: float, known: Mapping[str, float], margin: float = 0.0) -> str | None:
-    """Return in words how a mean return compares with those of known agents in such episodes.
+    """Return in words how a mean return compares with known agents' returns in equal episodes.
 
-    The words name the best agent that is not better, and the weakest that is. An agent whose return
-    lies within the margin, the half of the mean's interval, is called about as good. None if no
-    agent is known.
+    The words name the best agent that is not better, and the weakest agent that is better. An agent
+    whose return is within the margin, half of the mean's interval, is called about as good. None if
+    no agent is known.
     """
 
     def named(name: str) -> str:
@@ -183,8 +184,8 @@ def verdict(mean: float, known: Mapping[str, float], margin: float = 0.0) -> str
 
 
 def returns_of_known_agents(config: TrainConfig) -> Mapping[str, float]:
-    """Return the mean returns of other agents in a run's episodes, by name; of guests alone, and of
-    runs that learn from the guest's own reward."""
+    """Return the mean returns of other agents in a run's episodes, by name. They are known only for
+    guests, and for runs that learn from the guest's own reward."""
     guest = guests.get(config.env)
     if guest is None or config.reward_from:
         return {}
@@ -192,15 +193,15 @@ def returns_of_known_agents(config: TrainConfig) -> Mapping[str, float]:
 
 
 def known_to_all(configs: Iterable[TrainConfig]) -> Mapping[str, float]:
-    """Return the mean returns of other agents, if they are the same in all these runs' episodes."""
+    """Return the mean returns of other agents, if they are equal in all these runs' episodes."""
     first, *others = map(returns_of_known_agents, configs)
     return first if all(other == first for other in others) else {}
 
 
 def groups_of(names: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
-    """Return groups of runs that differ in their seed alone: a name, and the runs' numbers.
+    """Return groups of runs that differ only in their seed: a name, and the runs' numbers.
 
-    A group has each seed once: runs of the same seed are a comparison of something else.
+    A group has each seed once, because runs with equal seeds compare something else.
     """
     groups = []
     for group in _alike(range(len(configs)), configs, ()):
@@ -222,7 +223,7 @@ def groups_of(names: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> dic
 def _alike(
     numbers: Iterable[int], configs: Sequence[Mapping[str, Any]], also: Collection[str]
 ) -> list[list[int]]:
-    """Return groups of the runs whose configs differ in LIKE_SEEDS alone, but not in `also`."""
+    """Return groups of runs whose configs differ only in LIKE_SEEDS, but not in `also`."""
     groups: dict[str, list[int]] = {}
     for number in numbers:
         kept = {

@@ -54,14 +54,14 @@ from workflow_rl.runs.metrics import columns, group_of
 from workflow_rl.runs.saved_config import flattened
 
 RUN_FILE = "run_id"
-"""By which a folder and its checkpoints know each other; locked while a process trains there."""
+"""The file with the run's id, which checkpoints repeat. A training process locks this file."""
 MOST_OF_ID = 100
-"""Bytes; a larger file is not one of ours."""
+"""The most bytes of RUN_FILE that are read."""
 _BEGINNING = (
     *(RUN_FILE, RECORD_FILE, "config.json", "metrics.csv", "summary.json", MEMORY_FOLDER),
     *("events.out.tfevents.*", ".*.writing"),
 )
-"""What a run leaves that is stopped before its first checkpoint."""
+"""The files of a run that was stopped before its first checkpoint."""
 _WRITTEN = (
     *_BEGINNING,
     *("checkpoint.safetensors", "best.safetensors", KEPT_FOLDER),
@@ -73,11 +73,11 @@ _number = itertools.count()
 
 
 class NotWrittenError(RuntimeError):
-    """What a run leaves could not be written, as on a full disk; what was saved before is kept."""
+    """A run's file could not be written, such as on a full disk. Earlier files remain."""
 
 
 def make_run_folder(mode: str, label: str, root: Path = Path("runs")) -> Path:
-    """Make `runs/<time>-<mode>-<label>`, with a number behind it if it is taken.
+    """Make `runs/<time>-<mode>-<label>`, with a number at the end if the folder exists.
 
     Raises UserError.
     """
@@ -94,12 +94,12 @@ def make_run_folder(mode: str, label: str, root: Path = Path("runs")) -> Path:
 
 
 class RunDir:
-    """Opens a run's files for writing, alone; a context manager.
+    """Opens a run's files for writing, and locks the folder. A context manager.
 
-    resumed: the checkpoint in the folder that the run goes on from; the rows of later updates are
-    dropped. None starts a run, in a folder new or empty, or of a run that ended before its first
-    checkpoint. Raises UserError; what it refuses it leaves as it is. After that everything raises
-    NotWrittenError.
+    resumed: the folder's checkpoint that the run continues from. The rows of later updates are
+    dropped. None starts a run in a new or empty folder, or in the folder of a run that ended before
+    its first checkpoint. The constructor raises UserError, and does not change a folder that it
+    refuses. After that, all methods raise NotWrittenError.
     """
 
     def __init__(self, path: Path, config: TrainConfig, resumed: Checkpoint | None = None) -> None:
@@ -109,7 +109,7 @@ class RunDir:
         except ValueError as error:
             raise UserError(str(error)) from None
         if resumed is not None:
-            read_metrics(path)  # A folder without any is not a run's.
+            read_metrics(path)  # Raises UserError for a folder that is not a run's.
         with _usable(path):
             path.mkdir(parents=True, exist_ok=True)
             if resumed is None:
@@ -120,18 +120,18 @@ class RunDir:
             try:
                 self._open(config, resumed)
             except (OSError, UserError):
-                with suppress(OSError):  # Of what is still to be written.
+                with suppress(OSError):  # The close may fail to write the rest.
                     self._lock.close()
                 raise
 
     def _open(self, config: TrainConfig, resumed: Checkpoint | None) -> None:
-        """Open the files. Another process may have had the folder until now."""
+        """Open the files. Before the lock, another process may have changed the folder."""
         if resumed is None:
             self._require_unused()
         remove_unfinished(self.path)
         self.run_id = self._identified(resumed)
         rows = [] if resumed is None else self._rows_until(resumed.training.logged_updates)
-        # The user's own algorithm may have other columns now. Those that were stay.
+        # The user's own algorithm may have other columns now. The old columns remain.
         before = rows[0] if rows else {}
         self._write_metrics(rows, list(dict.fromkeys([*before, *columns(config)])))
         next_update = None if resumed is None else resumed.training.logged_updates + 1
@@ -145,7 +145,7 @@ class RunDir:
             self._record_machine()
         self._came_from = self._origins(config, resumed)
         self._put_config(config)
-        # The run is not finished any more. A full disk has refused the files before this.
+        # The run is not finished any more. On a full disk, an earlier write has failed.
         remove_own(self.path / "summary.json")
 
     def __enter__(self) -> RunDir:
@@ -156,14 +156,14 @@ class RunDir:
 
     def close(self) -> None:
         """Finish writing. May be called again."""
-        with suppress(OSError):  # What could not be written has been reported.
+        with suppress(OSError):  # A failed write was reported already.
             self._metrics_file.close()
         self._events.close()
         self._lock.close()
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path]:
-        """The path of `name` in the folder, to write it. Raises NotWrittenError for OSError."""
+        """Yield the path of the file `name`. An OSError in the context becomes NotWrittenError."""
         path = self.path / name
         try:
             yield path
@@ -181,7 +181,7 @@ class RunDir:
             raise UserError(f"{self.path} is not empty: choose another folder, {how}")
 
     def _identified(self, resumed: Checkpoint | None) -> str:
-        """The run's id, by which its folder and its checkpoints know each other."""
+        """Return the run's id, which is in the folder and in its checkpoints."""
         run_id = self._lock.read(MOST_OF_ID).strip()
         if resumed is not None:
             if resumed.run_id and run_id and resumed.run_id != run_id:
@@ -197,7 +197,7 @@ class RunDir:
         return run_id
 
     def _require_latest(self, resumed: Checkpoint) -> None:
-        """Another process may have gone on with it before this one had the folder."""
+        """Raise UserError if another process has continued the run before this one had the lock."""
         path = self.path / "checkpoint.safetensors"
         if resumed.written is not None and path.exists() and writing_of(path) != resumed.written:
             raise UserError(
@@ -205,7 +205,7 @@ class RunDir:
             )
 
     def _rows_until(self, update: int) -> list[dict[str, float]]:
-        """Return the rows of metrics up to this update, and log which of them are lost."""
+        """Return the rows of metrics up to this update, and log which rows are missing."""
         rows = [row for row in read_metrics(self.path) if row["update"] <= update]
         last = int(rows[-1]["update"]) if rows else 0
         if last < update:
@@ -214,7 +214,7 @@ class RunDir:
         return rows
 
     def _record_machine(self) -> None:
-        """If it is another than the run was on before."""
+        """Add this machine to the record, if the run was on another machine before."""
         with suppress(FileNotFoundError, ValueError):
             record, here = read_record(self.path / RECORD_FILE), machine()
             if record.machines[-1] != here:
@@ -250,8 +250,8 @@ class RunDir:
         write_json(self.path / "config.json", content)
 
     def _origins(self, config: TrainConfig, resumed: Checkpoint | None) -> dict[str, str]:
-        """Return where the config's values came from: of a run that goes on, what its folder says,
-        and "option" for what is asked anew."""
+        """Return the origins of the config's values. For a resumed run, they are the origins in its
+        folder, and "option" for changed values."""
         if resumed is None:
             return config.origins()
         was, now = flattened(resumed.config), config.flat()
@@ -264,14 +264,14 @@ class RunDir:
         return known | {name: "option" for name in now if now[name] != was.get(name)}
 
     def end_record(self) -> None:
-        """What comes now does not follow from what the run began with."""
+        """Record no further weights, because they do not follow from the run's start alone."""
         self._record = None
 
     def record_weights(self, digest: str, init_from: bool = False) -> None:
-        """Keep the digest of the weights that the run begins with, then of those after its first
-        updates; later ones change nothing, nor any of a run that was resumed.
+        """Record the digest of the run's first weights, then of the weights after its first
+        updates. Later calls, and calls of a resumed run, do nothing.
 
-        init_from: whether they are another run's.
+        init_from: whether the weights are another run's.
         """
         if self._record is not None and len(self._record.weights) <= N_UPDATES:
             self._record.init_from |= init_from
@@ -284,12 +284,12 @@ class RunDir:
     ) -> None:
         """Write `name`: "checkpoint.safetensors", "best.safetensors" or a `kept_name`.
 
-        The checkpoint gets the id of this run. memories: what the agent remembers, which is kept
-        beside the latest checkpoint.
+        The checkpoint gets this run's id. memories: the steps that the agent remembers, which are
+        written beside the latest checkpoint.
         """
         checkpoint = dataclasses.replace(checkpoint, run_id=self.run_id)
         if memories:
-            from workflow_rl.runs import replay_files  # Few agents remember anything.
+            from workflow_rl.runs import replay_files  # Few agents have a memory.
 
             with self.writing(MEMORY_FOLDER) as folder:
                 parts = replay_files.write(folder, memories, self._memory)
@@ -304,7 +304,7 @@ class RunDir:
                 replay_files.remove_others(folder, self._memory)
 
     def save_batch(self, trajectories: Sequence[Trajectory]) -> None:
-        """Write DIVERGED_FILE: what could not be learned from, the episodes one after another."""
+        """Write DIVERGED_FILE: the batch that could not be learned from, episode after episode."""
         arrays: dict[str, Any] = {
             name: np.concatenate([getattr(trajectory, name) for trajectory in trajectories])
             for name in ("obs", "action", "reward", "log_prob")
@@ -328,8 +328,8 @@ def _usable(path: Path) -> Iterator[None]:
 
 
 def locked(path: Path, name: str = RUN_FILE) -> IO[str]:
-    """Return the folder's file of this name, which nobody else has until it is closed or this
-    process ends. Raises UserError."""
+    """Return the folder's file of this name, locked until it is closed or this process ends. Raises
+    UserError."""
     with _usable(path):
         file = os.fdopen(no_link(str(path / name), os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+")
     try:
@@ -353,7 +353,7 @@ class EventFile:
     def __init__(
         self, folder: Path, hyperparameters: Mapping[str, Any], first_update: int | None = None
     ) -> None:
-        # Not at the top of the module: these take a while to import.
+        # These imports are slow, and only processes that train need them.
         from tensorboard.compat.proto.event_pb2 import Event, SessionLog
         from tensorboard.compat.proto.summary_pb2 import Summary
         from tensorboard.plugins.hparams.summary_v2 import hparams_pb
@@ -382,7 +382,7 @@ class EventFile:
     def add_scalars(
         self, values: Mapping[str, float], update: int, group: str | None = None
     ) -> None:
-        """Write the values of one update. group: where all of them are shown."""
+        """Write the values of one update. group: TensorBoard shows the values in this group."""
         scalars = [
             self._summary.Value(tag=f"{group or group_of(name)}/{name}", simple_value=value)
             for name, value in values.items()
@@ -396,5 +396,5 @@ class EventFile:
 
     def close(self) -> None:
         """Close the file. A second call does nothing."""
-        with suppress(OSError):  # `_write` has raised the error already.
+        with suppress(OSError):  # `_write` has already raised this error.
             self._file.close()

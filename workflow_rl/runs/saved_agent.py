@@ -1,4 +1,4 @@
-"""A trained agent, loaded to play: from a run folder, a checkpoint or a policy file."""
+"""Load a trained agent from a run folder, a checkpoint or a policy file."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from workflow_rl.runs.signature import changed, made_here, signed
 from workflow_rl.suggestions import question, word_meant
 
 POLICY_FILE = "policy.npz"
-"""The agent in a folder for the Hub."""
+"""The agent's file in a folder for the Hugging Face Hub."""
 
 _log = logging.getLogger(__name__)
 
 
 def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool | None = None) -> Policy:
-    """Return a checkpoint's actor. greedy: None: as the run's config says.
+    """Return a checkpoint's actor. greedy: None means as the run's config says.
 
-    Warns of likeliest actions that play much worse than sampled ones, if an evaluation in the run's
-    folder has found that. Raises UserError, naming `path`.
+    Warns if an evaluation in the run's folder has found that likeliest actions play much worse than
+    sampled actions. Raises UserError, naming `path`.
     """
     parameters = own_policy(checkpoint, path)
     try:
@@ -58,7 +58,7 @@ def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool | None = None) ->
         parameters = parameters.to_be_sampled()
     policy = parameters.player(policy_version, greedy)
     if greedy is None and policy.greedy:
-        from workflow_rl.evaluation.evaluate import known_shortfall  # With what plays episodes.
+        from workflow_rl.evaluation.evaluate import known_shortfall  # This imports collection.
 
         if (short := known_shortfall(path)) is not None:
             _log.warning("%s: %s", path, short)
@@ -66,8 +66,8 @@ def policy_of(checkpoint: Checkpoint, path: Path, greedy: bool | None = None) ->
 
 
 def critic_at(path: Path, policy: Policy) -> Critic | None:
-    """Return the critic beside a policy in its file; None if the file has none that needs nothing
-    but what the policy sees of an observation."""
+    """Return the critic in a policy's file; None without a critic that needs only the policy's
+    inputs."""
     if not isinstance(policy, NumpyPolicy) or path.suffix == ".npz":
         return None
     # A critic with a memory would need the episode before each observation.
@@ -79,10 +79,10 @@ def critic_at(path: Path, policy: Policy) -> Critic | None:
 
 
 def critic_of(checkpoint: Checkpoint, path: Path) -> Critic:
-    """Return what a checkpoint's critic expects of observations [N, D], as the policy sees them.
+    """Return a function from observations [N, D], which are the policy's inputs, to values.
 
-    The function returns float64 [N]: the discounted return from there on, in the environment's own
-    rewards. Raises UserError, naming `path`.
+    The values are float64 [N], the discounted returns that the critic expects, in the environment's
+    own rewards. Raises UserError, naming `path`.
     """
     its_algorithm, settings = own_settings(checkpoint, path)
     try:
@@ -97,18 +97,18 @@ def critic_of(checkpoint: Checkpoint, path: Path) -> Critic:
 
 
 class SavedAgent(NamedTuple):
-    """What acts, and the environment that it plays in, as a rule that it was trained on."""
+    """A policy, and the environment that it plays in, usually the environment of its training."""
 
     policy: Policy
     environment: Environment
 
 
 def saved_path(source: Path, which: str | None = None) -> Path:
-    """Return the file of a run's folder, of a released agent by its name, or the path itself.
+    """Return an agent's file in a run's folder, a released agent's file, or the path itself.
 
-    which: "best" or "latest" of a run's folder; None is its best.safetensors if there is one,
-    otherwise its checkpoint.safetensors, or the policy of a folder for the Hub. Raises UserError
-    for a folder of runs.
+    which: "best" or "latest" in a run's folder. None means best.safetensors if it exists, otherwise
+    checkpoint.safetensors, or the policy in a folder for the Hub. Raises UserError for a folder of
+    runs.
     """
     if not source.exists():
         guest = guests.bringing("released", str(source))
@@ -142,12 +142,12 @@ def _require_no_other_folder(folder: Path) -> None:
 
 
 def scored_as(source: Path, which: str | None = None) -> str:
-    """Return what an agent is called where it is scored: its released name, or its file."""
+    """Return an agent's name in scores: its released name, or its file."""
     return str(saved_path(source, which) if source.exists() else source)
 
 
 def load_saved(source: Path, which: str | None = None, greedy: bool | None = None) -> SavedAgent:
-    """The agent of a run folder, a checkpoint, a policy file, or a released agent's name.
+    """Return the agent of a run folder, a checkpoint, a policy file, or a released agent's name.
 
     Raises UserError.
     """
@@ -162,7 +162,7 @@ def load_saved(source: Path, which: str | None = None, greedy: bool | None = Non
         checkpoint = load_checkpoint(path)
         policy = policy_of(checkpoint, path, greedy)
         environment = own_config(checkpoint, path).environment
-        if isinstance(environment, GymnasiumEnvironment):  # It may offer masks since the training.
+        if isinstance(environment, GymnasiumEnvironment):  # Masks may be new since the training.
             environment = dataclasses.replace(environment, masks=policy.masked)
         return SavedAgent(policy, environment)
     try:
@@ -170,7 +170,7 @@ def load_saved(source: Path, which: str | None = None, greedy: bool | None = Non
         actor = parameters.player(greedy=greedy)
         environment = make_environment(
             *(about["env"], about["env_args"], not made_here(about), actor.masked),
-            ignore_unknown=True,  # It was left out in training, or there is none.
+            ignore_unknown=True,  # In training, unknown entries were left out or missing.
         )
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
@@ -184,21 +184,21 @@ def load_saved(source: Path, which: str | None = None, greedy: bool | None = Non
 
 
 def named_in_file(environment: Environment) -> dict[str, Any]:
-    """Return what a policy file says of its environment, signed if that is code of the user's own.
-    Whoever makes another agent anew gets the same file."""
+    """Return the names of an environment for a policy file, signed if they name the user's code.
+    Without a signature the result depends on no user, so that equal agents have equal files."""
     names = {"env": environment.env_id, "env_args": dict(environment.args)}
     return signed(names) if needs_signature(environment) else names
 
 
 def save_with(source: Path, target: Path, **changes: Any) -> None:
-    """Write a checkpoint as another, with changes of its config. It is signed if the source is.
-    Raises UserError."""
+    """Write a checkpoint with changes of its config to `target`. The result is signed if the source
+    is. Raises UserError."""
     saved = load_checkpoint(source)
     save_checkpoint(target, dataclasses.replace(saved, config=changed(saved.config, **changes)))
 
 
 def play_sampled(run: Path) -> None:
-    """Have the agents of a finished run sample their actions wherever they play."""
+    """Change the agents of a finished run, so that they sample their actions when they play."""
     for file in (run / "best.safetensors", run / "checkpoint.safetensors"):
         if file.exists():
             save_with(file, file, play="sampled")
@@ -213,23 +213,23 @@ def load_player(
     plays: bool = False,
     env_python: str = "",
 ) -> SavedAgent:
-    """As `load_saved`, with an environment that was made in a worker.
+    """Load an agent as `load_saved` does, and learn its environment's facts in a worker.
 
     Args:
         source: see `load_saved`.
         which: see `load_saved`.
-        greedy: choose the likeliest actions; None: as the agent is to be played.
-        env: the function that makes the environment, instead of what the file names.
-        worker_timeout: seconds within which a call of the environment must return.
-        plays: whether a worker also plays the environment, before others play with the agent.
-        env_python: the interpreter that plays it, instead of what the file names.
+        greedy: choose the likeliest actions; None: as the agent's file says.
+        env: the function that makes the environment, instead of the name in the file.
+        worker_timeout: the time limit in seconds for a call of the environment.
+        plays: whether a worker also plays the environment, to check it.
+        env_python: the interpreter of the environment, instead of the one in the file.
 
     Raises:
         UserError: there is no such agent, or only a stranger's file names its environment.
         ConfigError: the environment cannot be made.
     """
     policy, environment = load_saved(source, which, greedy)
-    if env is not None:  # The arguments are still the file's.
+    if env is not None:  # The arguments still come from the file.
         by_file = getattr(environment, "named_by_file", False)
         environment = GymnasiumEnvironment(
             *(environment.env_id, environment.args, env, policy.masked, by_file),
@@ -249,7 +249,7 @@ def load_player(
 
 
 def _on_layout(policy: Policy, environment: Environment, source: Path) -> Policy:
-    """Return the policy for what the environment declares, such as another number of entities.
+    """Return the policy for the environment's layout, such as another number of entities.
 
     Raises UserError.
     """
@@ -276,16 +276,16 @@ def load_agent(
     env: Callable[..., Any] | str | None = None,
     trust: bool = False,
 ) -> Agent | Team:
-    """The agent of a run folder (its best, if there is one), of a checkpoint or policy file, or a
-    released one by its name, such as "champion"; a Team where several agents play.
+    """Return the agent of a run folder (its best agent, if there is one), a checkpoint or a policy
+    file, or a released agent by its name, such as "champion". Several agents are a Team.
 
     Args:
         path: the folder, file or name.
-        greedy: choose the likeliest actions, or else sample them as in training; None: as the run's
-            config says, see `play` of TrainConfig.
-        env: the function that made the environment of the run, if it was no module's. Or the name
-            of an environment of the package, where an agent of this name is looked for, such as
-            "workflow_rl/CAGE4-v0".
+        greedy: True: choose the likeliest actions; False: sample actions as in training; None: as
+            the run's config says, see `play` of TrainConfig.
+        env: the function that made the run's environment, if it is not in a module. Or the name of
+            an environment of the package, such as "workflow_rl/CAGE4-v0", whose agent of this name
+            is returned.
         trust: sign the file as the user's own: see `trust.sign`.
 
     Raises:
@@ -294,7 +294,7 @@ def load_agent(
     """
     source = Path(path)
     if trust:
-        from workflow_rl.runs.trust import sign  # Few callers need it.
+        from workflow_rl.runs.trust import sign  # Few callers need this import.
 
         sign(source)
     if isinstance(env, str):
@@ -315,14 +315,14 @@ def load_agent(
 
 def _critic_there(path: Path, policy: Policy) -> Critic | None:
     if isinstance(policy, NumpyPolicy) and policy.network.declared == "entities":
-        return None  # It knows the entities of the training alone.
+        return None  # Such a critic knows only the entities of the training.
     return critic_at(path, policy)
 
 
 def agent_of(
     policy: Any, environment: Environment, critic: Callable[[], Critic | None] = lambda: None
 ) -> Agent | Team:
-    """Return what acts on the observations of an environment as its users see them."""
+    """Return an agent or team that acts on the environment's own observations."""
     if isinstance(policy, TeamPolicy):
         return team_of(policy, environment)
 

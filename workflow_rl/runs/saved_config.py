@@ -1,4 +1,4 @@
-"""Read saved configs, and what classes they name."""
+"""Read saved configs, and find the classes that they name."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.signature import made_here
 
 POPULATION_FILE = "population.json"
-"""Its presence says that a folder is one of several policies, whose configs it holds."""
+"""The file with the configs of several policies. It marks a folder of several policies."""
 
 
 def require_same_fields(found: Collection[str], expected: Collection[str]) -> None:
-    """Raise UserError if a file's fields are not those that this version writes."""
+    """Raise UserError if a file's fields differ from the fields that this version writes."""
     for name in sorted({*found} ^ {*expected}):
         what = "has" if name in found else "lacks"
         raise UserError(f"it was made by another version of the package: it {what} {name!r:.50}")
 
 
 class UnknownSettings(Settings):
-    """The settings in a file whose algorithm only the file names: data, which nothing checks."""
+    """The settings in a file whose algorithm only the file names. They are unchecked data."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -37,14 +37,14 @@ def flattened(saved: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def classes_in(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the classes of modules that a saved config names: "algorithm" and "network", each with
-    its "module:Name"."""
+    """Return the "module:Name" of each class that a saved config names, by "algorithm" and
+    "network"."""
     names = {"algorithm": config.get("algorithm"), "network": _settings(config).get("network")}
     return {what: name for what, name in names.items() if isinstance(name, str) and ":" in name}
 
 
 def unnamed_classes(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return those of `classes_in` that may not be called: nobody has imported them, or a
+    """Return the classes of `classes_in` that must not be called: they are not imported, or a
     stranger's file gives them settings that can name a file."""
     classes = classes_in(config)
     if not classes or (not_plain(config) and not made_here(config)):
@@ -66,8 +66,7 @@ def _settings(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def import_classes(config: Mapping[str, Any]) -> None:
-    """Import the classes of a config, if this user's commands wrote the config. Raises
-    ConfigError."""
+    """Import a config's classes, if this user's commands wrote the config. Raises ConfigError."""
     if not unnamed_classes(config) or not made_here(config):
         return
     classes = classes_in(config)
@@ -83,8 +82,7 @@ def import_classes(config: Mapping[str, Any]) -> None:
 
 
 def only_the_file_names(config: Mapping[str, Any]) -> str:
-    """Return what is wrong with the classes of `unnamed_classes`, or with their settings, and what
-    to do about it."""
+    """Return why the classes of `unnamed_classes`, or their settings, are refused, and advice."""
     classes = unnamed_classes(config)
     for what, name in classes.items():
         if name.startswith("__main__:") or "<" in name:

@@ -1,7 +1,7 @@
-"""A run of several policies: what they begin with, how they learn from each other, their folder.
+"""A run of several policies: their first settings, how they learn from each other, their folder.
 
-Each policy has a run's folder, and one file beside these folders says what they are. Settings and
-names of a population are those of Sample Factory (Petrenko et al. 2020). Imports no torch.
+Each policy has a run's folder. One file beside these folders describes the policies. Settings and
+names of a population follow Sample Factory (Petrenko et al. 2020). Does not import torch.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from workflow_rl.runs.saved_config import POPULATION_FILE
 from workflow_rl.terminal import shortened
 
 Values = dict[str, float]
-"""Settings of PPO by their names."""
+"""Settings of PPO, by name."""
 
 SHARES = ("discount", "gae_lambda")
-"""Settings of which the distance from 1 is drawn and perturbed."""
+"""Settings whose distance from 1 is drawn and perturbed."""
 VARIABLE = (
     "learning_rate",
     "entropy_coef",
@@ -49,23 +49,23 @@ VARIABLE = (
     *SHARES,
 )
 
-# Streams of random numbers besides those of the learners. They are spawn keys: SeedSequence ignores
-# a trailing 0, so that [seed, 0, 0] would be the learner's [seed, 0].
+# Further streams of random numbers beside the learners' streams. They are spawn keys, because
+# SeedSequence ignores a trailing 0: [seed, 0, 0] would equal the learner's [seed, 0].
 DRAWS, MEETINGS = 0, 1
 
 
 class Copy(NamedTuple):
-    """The policy `of` took over all that the policy `source` had learned."""
+    """A copy at a meeting: the policy `of` took over the policy `source`."""
 
     of: int
     source: int
 
 
 class ExchangeConfig(Settings):
-    """How members of a population learn from each other. Making one raises ConfigError.
+    """How members of a population learn from each other. The constructor raises ConfigError.
 
-    At a meeting, one of the worst members takes over all that one of the best has learned, and its
-    settings, if that member is better by more than both gaps.
+    At a meeting, one of the worst members takes over the agent and the settings of one of the best
+    members, if the best member is better by more than both gaps.
     """
 
     ranges: dict[str, Annotated[tuple[float, float], Field(strict=False)]] = Field(
@@ -86,8 +86,8 @@ class ExchangeConfig(Settings):
     )
     replace_gap: NotNegative = Field(
         0.1,
-        description="One of the best replaces one of the worst only if its lead is greater than "
-        "this share of the worse score.",
+        description="A best member replaces a worst member only if its lead is greater than this "
+        "share of the worse score.",
     )
     replace_gap_absolute: NotNegative = Field(
         1e-6,
@@ -106,7 +106,7 @@ class ExchangeConfig(Settings):
     rank_by: Literal["training", "evaluation"] = Field(
         "training",
         description="training: by the mean return of the last 100 training episodes. evaluation: "
-        "by that of eval_episodes greedy episodes, the same for all members.",
+        "by the mean return of eval_episodes greedy episodes, which are equal for all members.",
     )
 
     def __init__(self, **values: Any) -> None:
@@ -131,7 +131,7 @@ class ExchangeConfig(Settings):
 
 
 def require_range(name: str, low: float, high: float) -> None:
-    """Raise ConfigError for ends between which nothing can be drawn in logarithms."""
+    """Raise ConfigError for ends between which no log-uniform value can be drawn."""
     below_one = name not in SHARES or high < 1
     if not (0 < low <= high < math.inf and below_one):
         raise ConfigError(
@@ -142,7 +142,7 @@ def require_range(name: str, low: float, high: float) -> None:
 
 
 def drawn(ranges: Mapping[str, tuple[float, float]], seed: int) -> Values:
-    """Return the settings that a member begins with.
+    """Return a member's first settings.
 
     They are log-uniform between the ends. For a share x, 1 - x is log-uniform.
     """
@@ -158,10 +158,10 @@ def drawn(ranges: Mapping[str, tuple[float, float]], seed: int) -> Values:
 def member_configs(
     config: TrainConfig, n_policies: int, exchange: ExchangeConfig | None
 ) -> list[TrainConfig]:
-    """Return the configs of several policies, each with a seed of its own. Raises ConfigError.
+    """Return the configs of several policies, each with its own seed. Raises ConfigError.
 
-    exchange: how the policies learn from each other, or None. Each begins with settings drawn from
-    the exchange's ranges.
+    exchange: how the policies learn from each other, or None. Each policy's first settings are
+    drawn from the exchange's ranges.
     """
     require_shareable(config)
     if exchange is not None:
@@ -177,7 +177,7 @@ def member_configs(
 
 
 def require_same_end(config: TrainConfig) -> None:
-    """Raise ConfigError if a member could come to its end before the others."""
+    """Raise ConfigError if a member could end before the other members."""
     for name in ("stop_at_return", "patience"):
         if (value := getattr(config, name)) is not None:
             raise ConfigError(
@@ -197,7 +197,7 @@ def require_variable(config: TrainConfig) -> None:
 
 
 def require_shareable(config: TrainConfig) -> None:
-    """Raise ConfigError if several policies like this cannot share workers."""
+    """Raise ConfigError if several policies with this config cannot share workers."""
     if config.batching != "exact-lag":
         raise ConfigError(
             "batching",
@@ -213,15 +213,16 @@ def require_shareable(config: TrainConfig) -> None:
 
 
 def random_of(seed: int, *stream: int) -> np.random.Generator:
-    """Return the random numbers of a stream, DRAWS or MEETINGS, of a population with this seed."""
+    """Return a population's generator of random numbers. stream: DRAWS or MEETINGS."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=stream))
 
 
 @dataclass(frozen=True)
 class Meeting:
-    """What became of a population at one point. at: its members' episodes (or env steps) so far.
+    """The exchange in a population at one point.
 
-    scores, settings: of each member, the settings as they are from then on.
+    at: the members' episodes (or env steps) so far. scores, settings: the score of each member, and
+    its settings after the exchange.
     """
 
     at: int
@@ -232,10 +233,10 @@ class Meeting:
 
 @dataclass(frozen=True)
 class PopulationRecord:
-    """What POPULATION_FILE holds.
+    """The content of POPULATION_FILE.
 
-    configs: `TrainConfig.to_save` of each policy, as it began. exchange: the settings by which they
-    learn from each other; None if they have nothing to do with each other. meetings: so far.
+    configs: `TrainConfig.to_save` of each policy at its start. exchange: the settings by which the
+    policies learn from each other; None if they do not. meetings: the meetings so far.
     """
 
     configs: list[dict[str, Any]]
@@ -252,7 +253,7 @@ class PopulationRecord:
 
 
 def policy_folder(path: Path, number: int) -> Path:
-    """The run folder of the policy of this number."""
+    """Return the run folder of the policy with this number."""
     return path / f"policy-{number}"
 
 
@@ -262,7 +263,7 @@ def begin_population(path: Path, record: PopulationRecord) -> None:
 
 
 def read_population(path: Path) -> PopulationRecord:
-    """Raises UserError."""
+    """Return the record in a folder of several policies. Raises UserError."""
     with reading(path / POPULATION_FILE):
         values = read_json(path / POPULATION_FILE, MOST_OF_LONG_RECORD)
         configs = [TrainConfig.from_dict(config) for config in values["configs"]]
@@ -304,8 +305,8 @@ def _meeting(
 
 @contextmanager
 def unfinished_population(path: Path) -> Iterator[None]:
-    """While the policies train, keep no summary of an earlier end. If an error ends the training,
-    leave a summary that says why. Raises UserError."""
+    """Remove an earlier summary while the policies train. If an error ends the training, write a
+    summary that says why. Raises UserError."""
     try:
         remove_own(path / "summary.json")
     except OSError as error:
@@ -320,8 +321,8 @@ def unfinished_population(path: Path) -> Iterator[None]:
 
 
 def finish_population(path: Path, summaries: Sequence[Mapping[str, Any]], best: int) -> None:
-    """Leave the best policy's config.json and best.safetensors where those of a run of one policy
-    are, and the summaries of all. Raises UserError."""
+    """Copy the best policy's config.json and best.safetensors into the folder, and write a summary
+    of all policies. Raises UserError."""
     try:
         for name in ("config.json", "best.safetensors"):
             copy_file(policy_folder(path, best) / name, path / name, MOST_OF_AGENT)

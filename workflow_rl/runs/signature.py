@@ -1,8 +1,8 @@
-"""The signature by which the files of this user are known again.
+"""The signature that marks the files of this user.
 
-A file of a run names an environment, an algorithm and a network. What this user's commands write
-carries an HMAC of those names and of the places on disk of the modules among them. The key lies in
-a private folder of the user and is never copied into a run. A file whose signature fits was made
+A file of a run names an environment, an algorithm and a network. A file that this user's commands
+write has an HMAC of those names, and of the paths of the modules among them. The key is in a
+private folder of the user, and is never copied into a run. A file with a valid signature was made
 here. Every other file is a stranger's.
 """
 
@@ -22,29 +22,29 @@ from workflow_rl.environments.source import guests
 from workflow_rl.output_files import made_once, private_folder, read_private
 
 SIGNATURE = "signature"
-"""What the signature is called among the names."""
+"""The key of the signature among the names."""
 CAME_FROM = "came_from"
-"""What tells people where the values of a config came from. It names nothing, and is not signed."""
+"""The key of the origins of a config's values, for people to read. They are not signed."""
 KEY_BYTES = 32
 MOST_MODULES = 1000
-"""To look for each on disk takes a fraction of a millisecond, and a stranger may name millions."""
+"""The most modules that are looked up, because a stranger's file may name millions of modules."""
 _MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _accepted: set[bytes] = set()
-"""What this process takes for its user's own, because no file can keep that."""
+"""Contents that this process accepts as the user's own, beside signed contents."""
 
 
 def signed(names: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a file of this user names, with the signature.
+    """Return the names for a file of this user, with the signature.
 
-    Without a place for a key, the names are known again in this process alone.
+    Without a place for a key, only this process recognises the names.
     """
     values = {name: value for name, value in names.items() if name != SIGNATURE}
     try:
         content = _content(values)
-    except ValueError:  # The names are of too many modules.
+    except ValueError:  # There are too many modules among the names.
         return values
     for place in _key_places(make=True):
-        with suppress(OSError):  # The folder may be missing, or not to be written.
+        with suppress(OSError):  # The folder may be missing, or not writable.
             key = made_once(place, os.urandom(KEY_BYTES))
             return {**values, SIGNATURE: hmac.digest(key, content, "sha256").hex()}
     _accepted.add(content)
@@ -52,16 +52,16 @@ def signed(names: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def accept(names: Mapping[str, Any]) -> None:
-    """Take what a file names for the user's own, in this process."""
+    """Accept a file's names as the user's own, in this process."""
     _accepted.add(_content(names))
 
 
 def made_here(names: Mapping[str, Any]) -> bool:
-    """Return whether this user's commands have written these names, and the modules among them are
-    still where they were."""
+    """Return whether this user's commands have written these names, and the paths of the modules
+    among them have not changed."""
     try:
         content = _content(names)
-    except (TypeError, ValueError, RecursionError):  # Nobody's command wrote such names.
+    except (TypeError, ValueError, RecursionError):  # No command wrote these names.
         return False
     if content in _accepted:
         return True
@@ -74,15 +74,14 @@ def made_here(names: Mapping[str, Any]) -> bool:
 
 
 def changed(names: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
-    """Return the names with changes that this user's command makes. They are signed if the names
-    were."""
+    """Return the names with changes by this user's command. The result is signed if `names` are."""
     values = {**names, **changes}
     return signed(values) if made_here(names) else values
 
 
 def _content(names: Mapping[str, Any]) -> bytes:
-    """Return what is signed. Raise TypeError, ValueError or RecursionError for what is not
-    plain."""
+    """Return the signed content. Raise TypeError, ValueError or RecursionError for values that are
+    not plain."""
     values = {name: names[name] for name in names.keys() - {SIGNATURE, CAME_FROM}}
     modules: set[str] = set()
     for text in texts_in(values):
@@ -95,8 +94,8 @@ def _content(names: Mapping[str, Any]) -> bytes:
 
 
 def _depends_on_folder(values: Mapping[str, Any]) -> bool:
-    """Return whether the user's own code may be given the name of a file in the current folder, or
-    is looked for there by another interpreter."""
+    """Return whether a value may name a file in the current folder for the user's code, or another
+    interpreter would look for modules there."""
     given: list[Any] = [] if values.get("env") in guests else [values.get("env_args")]
     settings = values.get("settings")
     if isinstance(settings, Mapping):
@@ -109,9 +108,9 @@ def _depends_on_folder(values: Mapping[str, Any]) -> bool:
 
 
 def _key_places(make: bool) -> Iterator[Path]:
-    """Yield where the key may lie. make: whether to make the folder of the last place."""
+    """Yield the possible paths of the key. make: whether to make the folder of the last path."""
     state = Path(os.environ.get("XDG_STATE_HOME", ""))
-    if not state.is_absolute():  # It would be another folder wherever the user is.
+    if not state.is_absolute():  # A relative path would depend on the current folder.
         state = Path(os.path.expanduser("~"), ".local", "state")
     if state.is_absolute():
         yield state / "workflow_rl" / "key"

@@ -1,4 +1,4 @@
-"""Where a run stands, besides its agent: what it has counted, and its last returns."""
+"""The state of a run without its agent: counters and the last returns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workflow_rl.terminal import fitting
 
 
 class Seconds(NamedTuple):
-    """The seconds of an update: the learner's wait for its rollout, its learning, and the total.
+    """The seconds of an update: waiting for the rollout, learning, and the total.
 
     An evaluation after the update is not counted.
     """
@@ -32,21 +32,21 @@ class Seconds(NamedTuple):
 
 @dataclass
 class TrainingState:
-    """Where a run stands, besides its agent. Seconds and counts are sums over all its updates.
+    """The state of a run without its agent. Seconds and counts are sums over all updates.
 
-    busy_seconds: all workers' time spent stepping or acting. worker_seconds: the wall time of all
-    workers, of which worker_seconds_collecting while collecting. held_seconds: collecting waited
-    because the learner was behind. dropped_steps: env transitions that were collected and never
-    learned from. slots: where the envs are that go on from unroll to unroll: the episode of each,
-    its actions so far, and the total of its curriculum. episode_length: mean of the last rollout
-    in which episodes ended, in steps; 0 before. skipped_episodes: the numbers of those that cannot
-    be played. unfinished: of those that were begun before others that count already, where workers
-    begin one after another without end. meetings: of a population, in which the policy took part.
-    diverged: whether the policy learns nothing before the next meeting. unlogged: the last update's
-    row of metrics, if its evaluation has been interrupted. best_score: of best.safetensors, as
-    training saw it. best_update: the update after which best_score was reached. recent_returns,
-    recent_variants, recent_costs: of the last episodes, oldest first. evaluated_costs: of the
-    episodes of the last evaluation. Costs are sums over an episode.
+    busy_seconds: the time of stepping and acting in all workers. worker_seconds: all workers' wall
+    time. worker_seconds_collecting: the part of worker_seconds while collecting. held_seconds: the
+    time in which collecting waited for the learner. dropped_steps: collected transitions that were
+    never learned from. slots: for envs that go on from unroll to unroll, the episode of each env,
+    its actions so far, and its curriculum's total. episode_length: the mean length in steps in the
+    last rollout in which episodes ended, 0 before that. skipped_episodes: numbers of episodes that
+    could not be played. unfinished: numbers of running episodes that are older than a counted
+    episode. meetings: how many exchanges of a population the policy took part in. diverged:
+    whether the policy learns nothing before the next exchange. unlogged: the last update's metrics,
+    if its evaluation was interrupted. best_score: the score of best.safetensors during training.
+    best_update: the update with best_score. recent_returns, recent_variants, recent_costs: of the
+    last episodes, oldest first. evaluated_costs: costs of the last evaluation's episodes. Costs are
+    sums over an episode.
     """
 
     updates: int = 0
@@ -104,7 +104,7 @@ class TrainingState:
 
     @property
     def logged_updates(self) -> int:
-        """How many updates have their row of metrics."""
+        """The number of updates with a row of metrics."""
         return self.updates - (self.unlogged is not None)
 
     @property
@@ -117,11 +117,10 @@ class TrainingState:
     def recent_mean(
         self, drawn: Sequence[str], episodes: int | None = None, chosen_of: int = 1
     ) -> Mean | None:
-        """Mean return of so many of the last episodes, in which each variant counts as often as it
-        is drawn: see `intervals.by_kind`. None before any has ended.
+        """Return the mean return of the last episodes, or None before an episode has ended.
 
-        drawn: the environment's variants. episodes: None is `n_recent`. chosen_of: see
-        `intervals.quantile`."""
+        drawn: the environment's variants, which are weighted by `intervals.by_kind`. episodes: the
+        number of episodes, by default `n_recent`. chosen_of: see `intervals.quantile`."""
         returns, variants = self._last(episodes or self.n_recent)
         return mean_of(*by_kind(returns, variants, drawn), chosen_of) if returns else None
 
@@ -129,12 +128,12 @@ class TrainingState:
         return list(self.recent_returns)[-episodes:], list(self.recent_variants)[-episodes:]
 
     def measured_costs(self, evaluates: bool) -> list[list[float]]:
-        """Return the sums of the costs [N, C] of the last evaluation's episodes, or of the
-        `n_recent` last training episodes."""
+        """Return the costs [N, C] of the last evaluation's episodes if the run evaluates, otherwise
+        of the `n_recent` last training episodes."""
         return self.evaluated_costs if evaluates else list(self.recent_costs)[-self.n_recent :]
 
     def recent_means(self) -> dict[str, float]:
-        """Mean return of each of several variants among the `n_recent` last episodes."""
+        """Return the mean return of each variant in the `n_recent` last episodes, if several."""
         returns, variants = self._last(self.n_recent)
         of_each: dict[str, list[float]] = {name: [] for name in sorted({*variants})}
         for value, variant in zip(returns, variants, strict=False):
@@ -144,7 +143,7 @@ class TrainingState:
         return {name: float(np.mean(values)) for name, values in of_each.items()}
 
     def returns_in_words(self, drawn: Sequence[str]) -> str:
-        """Return the mean return of the last episodes, and of each of several variants of them.
+        """Return the mean return of the last episodes, and of each variant if there are several.
         drawn: see `recent_mean`."""
         mean = self.recent_mean(drawn)
         if mean is None:
@@ -154,7 +153,7 @@ class TrainingState:
         told = f"mean return {mean.mean:{digits}}"
         if means:
             told += f" ({', '.join(f'{name} {value:{digits}}' for name, value in means.items())})"
-        # The number first: a narrow terminal cuts what comes late.
+        # The number comes first, because a narrow terminal cuts the line's end.
         return f"{told} of the last {min(self.n_recent, len(self.recent_returns))}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -168,7 +167,7 @@ class TrainingState:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrainingState:
-        """The inverse of `to_dict`. Raises ValueError and others for what never was one."""
+        """Return the state from a result of `to_dict`. Wrong values raise ValueError and others."""
         require_same_fields(values, [field.name for field in dataclasses.fields(cls)])
         recent = {
             "recent_returns": deque(map(float, values["recent_returns"]), maxlen=RECENT_EPISODES),
@@ -184,19 +183,19 @@ class TrainingState:
 
 
 def _require_numbers(state: TrainingState) -> None:
-    """Raises ValueError for a count or seconds that are no finite number."""
+    """Raise ValueError if a count or a number of seconds is not finite."""
     kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,)}
     for counter in dataclasses.fields(state):
         value, expected = getattr(state, counter.name), kinds.get(str(counter.type))
-        if expected is None or counter.name == "best_score":  # Which begins as -inf.
+        if expected is None or counter.name == "best_score":  # best_score begins as -inf.
             continue
         if type(value) not in expected or not abs(value) < 2**63:
             raise ValueError(f"{counter.name} is no number")
 
 
 def has_skipped(skipped: Sequence[int], n_played: int, episodes: int = RECENT_EPISODES) -> bool:
-    """Whether more than one in a hundred of so many of the last episodes could not be played. The
-    mean return of the others says nothing of such an agent: they are those that it survives."""
+    """Return whether more than 1% of the last episodes could not be played. The mean return of the
+    other episodes would be misleading, because the agent may cause the failures."""
     n_last = min(episodes, n_played)
     return sum(number >= n_played - n_last for number in skipped) > n_last / 100
 
@@ -206,7 +205,7 @@ def _sums(costs: Any) -> list[list[float]]:
 
 
 def _smallest(actions: Actions) -> Actions:
-    """Choices of up to 256 in a byte each: an episode without end has them all in a checkpoint."""
+    """Return actions as bytes if they fit: a checkpoint has all actions of a running episode."""
     fits = actions.dtype == np.int64 and not (actions >> 8).any()
     return actions.astype(np.uint8) if fits else actions
 

@@ -1,7 +1,7 @@
-"""`--trust`: the user takes the files of somebody else for files of the user's own.
+"""`--trust`: the user's command accepts a stranger's files as the user's own files.
 
-Whether a file is the user's own, the signature in it says: see `signature`. To trust a file is to
-sign it anew.
+The signature in a file shows whether the file is the user's own: see `signature`. A trusted file
+gets the user's signature.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 from workflow_rl.runs.signature import accept, signed
 
 RECORDS = ("config.json", "machine.json", "population.json", "tune.json", "duel.json")
-"""Files of a run, a population, a search and a duel that name what would be imported."""
+"""Files of a run, a population, a search and a duel that may name code to import."""
 
 
 def sign(source: Path) -> None:
-    """Sign a file, or all files in a folder that name what would be imported, as the user's own.
+    """Sign a file as the user's own, or all files in a folder that may name code to import.
 
-    A file that cannot be written is taken for the user's own in this process. A file that cannot be
-    read stays as it is: whoever opens it next says what is wrong.
+    A file that cannot be written is accepted in this process only. A file that cannot be read is
+    left unchanged: the error is raised when the file is next opened.
     """
     for path in _files_in(source):
         with suppress(*NOT_OURS):
@@ -38,14 +38,14 @@ def sign(source: Path) -> None:
 
 
 def sign_named(named: Any) -> None:
-    """Sign what a command line names, if there is a file or folder of this name."""
+    """Sign the files and folders that a command line names. Other names are ignored."""
     if isinstance(named, Mapping):
         named = [*named.values()]
     if isinstance(named, list | tuple):
         for value in named:
             sign_named(value)
     elif isinstance(named, str | Path) and str(named):
-        with suppress(OSError, ValueError):  # It may be no path at all.
+        with suppress(OSError, ValueError):  # The text may not be a path.
             if Path(named).exists():
                 sign(Path(named))
 
@@ -83,7 +83,7 @@ def _sign_record(path: Path) -> None:
 
 
 def _with_signatures(value: Any) -> Any:
-    """Return what a record holds, with each config and each duel in it signed."""
+    """Return a record's content in which each config and each duel is signed."""
     if isinstance(value, list):
         return [_with_signatures(entry) for entry in value]
     if not isinstance(value, dict):

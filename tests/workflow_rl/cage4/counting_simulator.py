@@ -48,7 +48,7 @@ class CountingSimulator:
     def reset(self, seed: int | None = None) -> tuple[NDArray[np.int64], ...]:
         self.seeds.append(seed)
         self.step_count = 0
-        return self._observations(None)
+        return self._observations()
 
     def step(self, actions: Sequence[int], messages: NDArray[Any] | None = None) -> StepResult:
         self.step_count += 1
@@ -56,16 +56,10 @@ class CountingSimulator:
             raise SimulationError(f"no step {self.fails_at}")
         self.seen.append((list(actions), messages))
         done = self.step_count >= self.max_steps - 1
-        return StepResult(self._observations(messages), -self.step_count, -self.step_count, 0, done)
+        return StepResult(self._observations(), -self.step_count, -self.step_count, 0, done)
 
-    def _observations(self, messages: Any) -> tuple[NDArray[np.int64], ...]:
-        vectors = []
-        for agent, size in enumerate(OBS_SIZES):
-            vector = np.zeros(size, np.int64)
-            if messages is not None:
-                vector[-32:] = np.delete(messages, agent, axis=0).ravel()
-            vectors.append(vector)
-        return tuple(vectors)
+    def _observations(self) -> tuple[NDArray[np.int64], ...]:
+        return tuple(np.zeros(size, np.int64) for size in OBS_SIZES)
 
     @property
     def masks(self) -> tuple[NDArray[np.bool_], ...]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pickle
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
+from tests.cli import output_of
 from tests.workflow_rl.cage4.red_files import write_red_team
 from workflow_rl.cage.attackers import Attacker
 from workflow_rl.cage.red_program import action_index
@@ -23,8 +24,9 @@ from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.red import red_api
 from workflow_rl.cage4.red.roster import LIBRARY
 from workflow_rl.cage4.scenario.scenario4 import AGENTS, ENV_ID
-from workflow_rl.commands.main import main
 from workflow_rl.environments.episode import episode_spec
+from workflow_rl.environments.named_by_file import require_named
+from workflow_rl.environments.source import make_environment
 from workflow_rl.errors import ConfigError
 
 STEPS = 60
@@ -174,41 +176,27 @@ class Tires(Kinds):
 def test_an_attacker_that_fails_late_is_one_line(command: str, tmp_path: Path) -> None:
     only = {"evaluate": ["--episodes", "2"], "replay": ["--output", str(tmp_path / "page.html")]}
     asked = [command, "sleep", "--env", ENV_ID, "--red-agent", f"{HERE}:Tires", *only[command]]
-    result = CliRunner().invoke(main, asked)
-    assert result.exit_code == 2, result.output
-    *_, line = result.output.splitlines()
+    *_, line = output_of(*asked, code=2).splitlines()
     assert line.startswith("Error: Invalid value for --red-agent: ")
     assert "Tires fails in step 250: LookupError: I am tired" in line
 
 
-@pytest.mark.parametrize("command", ["evaluate", "train-async"])
-def test_a_class_that_is_none_is_one_line(command: str) -> None:
-    agent = ["sleep"] if command == "evaluate" else ["--total-episodes", "1"]
-    words = [command, *agent, "--env", ENV_ID, "--red-agent", f"{HERE}:NoProgram"]
-    result = CliRunner().invoke(main, words)
-    assert result.exit_code == 2, result.output
-    told = f"--red-agent: {HERE}:NoProgram is no red agent: it needs the methods begin and act"
-    assert result.output.splitlines()[-1].endswith(told)
-
-
-def test_a_library_is_no_strangers() -> None:
-    Cage4(red_agent="greedy", max_steps=STEPS, named_by_file=True).check()
-    with pytest.raises(ConfigError, match="only the file names the red_agent"):
-        Cage4(red_agent=f"{HERE}:Kinds", named_by_file=True).check()
+def test_a_strangers_file_names_no_attacker() -> None:
+    for red_agent in (f"{HERE}:Kinds", "somewhere/red.npz"):
+        strange = make_environment(ENV_ID, {"red_agent": red_agent}, named_by_file=True)
+        refusing = strange.check, partial(strange.make_envs, 1), partial(require_named, strange)
+        for refuse in refusing:
+            with pytest.raises(ConfigError, match="only the file names"):
+                refuse()
+    known = make_environment(ENV_ID, {"red_agent": "greedy", "max_steps": 9}, named_by_file=True)
+    known.check()
+    known.make_envs(1)
 
 
 def test_who_draws_from_elsewhere_is_told() -> None:
     careless = Cage4(red_agent=f"{HERE}:Careless")
     assert "with one seed differ" in str(found_by_trying(careless, SLEEP[None], STEPS))
     assert Cage4(red_agent=f"{HERE}:Kinds").check() is None
-
-
-def test_a_strangers_file_names_no_attacker() -> None:
-    for red_agent in (f"{HERE}:Kinds", "somewhere/red.npz"):
-        environment = Cage4(red_agent=red_agent, named_by_file=True)
-        with pytest.raises(ConfigError, match="only the file names"):
-            environment.make_envs(1)
-    Cage4(red_agent="greedy", named_by_file=True).make_envs(1)
 
 
 def test_trained_teams_and_attackers_are_drawn_together(tmp_path: Path) -> None:

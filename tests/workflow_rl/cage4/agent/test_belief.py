@@ -15,7 +15,7 @@ from tests.workflow_rl.cage4.agent.raw_records import (
 from workflow_rl.cage4.agent.belief import FIRST, NEVER, OWNERS, REMOVE, RESTORE, Belief
 from workflow_rl.cage4.agent.raw_record import CMD, ESCALATE, NUMBERS, SCANNED, STRANGER, TAKEN
 from workflow_rl.cage4.agent.views import SLEEP
-from workflow_rl.cage4.scenario.scenario4 import ACTIONS, FIRST_ZONE_OF_AGENT, ON_HOSTS
+from workflow_rl.cage4.scenario.scenario4 import ACTIONS, FIRST_ZONE_OF_AGENT
 
 ENV = [0]
 ZONES = pytest.mark.parametrize("zone", [1, 3, 6])
@@ -132,18 +132,3 @@ def test_a_stranger_is_no_host_of_ours() -> None:
     assert not belief.n_taken.any()
     assert (belief.news == NEVER).all()
     assert belief.last_seen[0].tolist() == [NEVER, 1, NEVER, NEVER, NEVER]
-
-
-def test_one_episode_begins_while_the_others_go_on() -> None:
-    belief = Belief(2)
-    masks = np.repeat(ALL_HOSTS, 2, axis=0)
-    masks[1, ON_HOSTS["Analyse"][0, 15]] = False
-    records = np.concatenate([raw_record(shells=((1, USER),))] * 2)
-    belief.begin([0, 1], masks, records)
-    belief.update([0, 1], records)
-    belief.begin([1], masks[1:], raw_record())
-    assert belief.step.tolist() == [1, 0]
-    assert belief.shell.any(axis=(1, 2)).tolist() == [True, False]
-    assert belief.exists.sum(axis=(1, 2)).tolist() == [7 * 16, 7 * 16 - 1]
-    belief.update([0], raw_record())
-    assert belief.step.tolist() == [2, 0]

@@ -34,31 +34,26 @@ def test_a_team_of_this_name_plays_as_it_is_scored(name: str, observation: str) 
 
 
 def test_what_a_team_lacks_is_named() -> None:
-    raw, flat = (parallel_env(max_steps=5, observation=name) for name in ("raw", "flat"))
-    team = load_agent("rules", env=ENV_ID)
-    observations, infos = raw.reset(seed=0)
-    with pytest.raises(ObservationError, match="'blue_agent_0' is missing"):
-        team.act(observations, {})
-    with pytest.raises(ObservationError, match=r'reads raw observations: .*"raw"'):
-        team.act(*flat.reset(seed=0))
+    (raw, raw_infos), (flat, infos) = (
+        parallel_env(max_steps=5, observation=name).reset(seed=0) for name in ("raw", "flat")
+    )
+    long = {**flat, "blue_agent_3": np.zeros(95, np.int64)}
+    rules, restoring = (load_agent(name, env=ENV_ID) for name in ("rules", "restore-when-seen"))
+    for team, shown, told, words in (
+        (rules, raw, {}, "'blue_agent_0' is missing"),
+        (rules, flat, infos, r'reads raw observations: .*"raw"'),
+        (restoring, long, infos, r"blue_agent_3's observation .*\(95,\)"),
+        (restoring, raw, raw_infos, "blue_agent_0's observation"),
+    ):
+        with pytest.raises(ObservationError, match=words):
+            team.act(shown, told)
     # What was refused has not begun the episode.
-    assert len(team.act(observations, infos)) == 5
-    del observations["blue_agent_3"]
+    assert len(rules.act(raw, raw_infos)) == 5
+    del raw["blue_agent_3"]
     with pytest.raises(ObservationError, match="'blue_agent_3' is missing"):
-        team.act(observations, infos)
+        rules.act(raw, raw_infos)
     with pytest.raises(ConfigError, match="'CAGE4': choose one of"):
         load_agent("rules", env="CAGE4")
-
-
-def test_a_vector_of_another_size_is_named() -> None:
-    team = load_agent("restore-when-seen", env=ENV_ID)
-    observations, infos = parallel_env(max_steps=5).reset(seed=0)
-    long = {**observations, "blue_agent_3": np.zeros(95, np.int64)}
-    with pytest.raises(ObservationError, match=r"blue_agent_3's observation .*\(95,\)"):
-        team.act(long, infos)
-    raw, infos = parallel_env(max_steps=5, observation="raw").reset(seed=0)
-    with pytest.raises(ObservationError, match="blue_agent_0's observation"):
-        team.act(raw, infos)
 
 
 def test_an_unknown_agent_is_told_the_known_names() -> None:

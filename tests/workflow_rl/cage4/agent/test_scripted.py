@@ -35,15 +35,6 @@ def test_teams_take_possible_actions_that_the_seed_decides(name: str) -> None:
         assert play(1) != play(2)
 
 
-def test_a_burst_repeats_an_action() -> None:
-    team = make_scripted_team("bursts")
-    team.reset(masks(), 1)
-    taken = [team.act(observations(), raw_record, FREE)[0][4] for _ in range(300)]
-    changes = [i for i in range(1, 300) if taken[i] != taken[i - 1]]
-    assert 8 < len(changes) < 60
-    assert min(np.diff(changes)) >= 3
-
-
 @pytest.mark.parametrize(("agent", "zone"), [(0, 0), (4, 2)])
 def test_a_host_with_a_process_event_is_restored_once_free(agent: int, zone: int) -> None:
     team = make_scripted_team("restore-when-seen")
@@ -58,15 +49,6 @@ def test_a_host_with_a_process_event_is_restored_once_free(agent: int, zone: int
     while_busy = [team.act(seen, raw_record, BUSY)[0][agent] for _ in range(4)]
     assert while_busy == [SLEEP_ACTIONS[agent]] * 4
     assert team.act(observations(), raw_record, FREE)[0][agent] == first[agent]
-
-
-def test_connections_alone_concern_one_team_only() -> None:
-    seen = observations()
-    seen[1][1 + 27 + 16 + 3] = 1
-    for name, kind in (("restore-when-seen", "Sleep"), ("restore-all-seen", "Restore")):
-        team = make_scripted_team(name)
-        team.reset(masks(), 1)
-        assert ACTIONS[1][team.act(seen, raw_record, FREE)[0][1]].kind == kind
 
 
 def test_an_unknown_team_is_refused() -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 
 from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage4.compiled.constants import N_LAN
 from workflow_rl.cage4.compiled.hosts import CONNECTIONS
-from workflow_rl.cage4.scenario.scenario4 import SLEEP_ACTIONS, VARIANTS, Scenario
+from workflow_rl.cage4.scenario.scenario4 import SLEEP_ACTIONS, Scenario
 
 N_ENVS = 4
 STEPS = 200
@@ -73,15 +71,3 @@ def test_red_actions_take_no_more_steps_than_asked(longest: int) -> None:
         simulator.step(SLEEP_ACTIONS)
         left.append(simulator.states["red_ticks"].max())
     assert max(left) == longest - 1
-
-
-def test_a_copy_goes_on_in_its_scenario() -> None:
-    simulator = BatchedSimulator(N_ENVS, scenario=VARIANTS["more-phishing"])
-    simulator.reset(range(N_ENVS))
-    copy = pickle.loads(pickle.dumps(simulator))
-    for network in (simulator, copy):
-        network.reset()
-        for _ in range(60):
-            network.step(SLEEP_ACTIONS)
-    assert np.array_equal(simulator.states.view(np.uint8), copy.states.view(np.uint8))
-    assert (simulator.states["scenario"]["phishing_rate"] == 0.75).all()

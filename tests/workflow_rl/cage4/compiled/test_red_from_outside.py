@@ -18,10 +18,8 @@ from workflow_rl.cage4.red.scripted import RED_TEAMS, ProgramReds
 from workflow_rl.cage4.scenario.scenario4 import (
     FALSE,
     FROM_OUTSIDE,
-    IN_PROGRESS,
     SLEEP_ACTIONS,
     TRUE,
-    UNKNOWN,
 )
 
 CONTRACTOR = "contractor_network_subnet"
@@ -86,28 +84,6 @@ def test_what_an_agent_does_not_know_is_an_invalid_action():
     assert facts(simulator, 0) == ([FALSE], [actions.WITHDRAW + 1])
     play(simulator, {0: discovery()}, sessions=3)
     assert facts(simulator, 0) == ([FALSE], [actions.WITHDRAW + 1])
-
-
-def test_agents_without_a_session_do_nothing():
-    simulator = begun()
-    play(simulator, dict.fromkeys(range(1, 6), 1))
-    assert facts(simulator, 3) == ([UNKNOWN], [])
-    assert simulator.rows[0, FIRST_RED_CHOICE[1] :].sum() == 5
-
-
-def test_a_busy_agent_goes_on():
-    simulator = begun()
-    play(simulator, {0: discovery()})
-    start = FIRST_RED_CHOICE[0]
-    scans = [
-        i for i, action in enumerate(RED_CHOICES[0]) if action.kind == "StealthServiceDiscovery"
-    ]
-    scan = next(i for i in scans if simulator.rows[0, start + i])
-    play(simulator, {0: scan})
-    play(simulator, {0: discovery()})
-    assert facts(simulator, 0) == ([IN_PROGRESS], [])
-    play(simulator, {})
-    assert facts(simulator, 0)[1] == [actions.STEALTH_SCAN]
 
 
 def test_a_copy_goes_on_as_the_original():

@@ -12,7 +12,8 @@ from workflow_rl.cage4.compiled.batched_simulator import BatchedSimulator, step_
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator, masks_by_agent, observations_of
 from workflow_rl.cage4.compiled.state import SIZES, state_for
 from workflow_rl.cage4.env.environment import Cage4
-from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS, SLEEP_ACTIONS, Scenario
+from workflow_rl.cage4.scenario.costs import EVALUATED
+from workflow_rl.cage4.scenario.scenario4 import RED_AGENTS, SLEEP_ACTIONS, VARIANTS, Scenario
 from workflow_rl.cage4.scenario.simulator_protocol import Simulator
 
 N_ENVS = 3
@@ -70,17 +71,25 @@ def test_envs_that_are_not_chosen_stay(batch):
     assert batch.states["step_count"].tolist() == [0, 1, 0]
 
 
-def test_a_snapshot_and_a_pickle_go_on_alike(batch):
+def test_a_snapshot_and_a_pickle_go_on_alike():
+    """In their scenario, and with the levels of hosts before the step, from which costs follow."""
+    batch = BatchedSimulator(N_ENVS, scenario=VARIANTS["more-phishing"], measures=True)
+    batch.reset([4, 5, 6])
     draws = np.random.default_rng(1)
-    for _ in range(20):
+    for _ in range(60):
         batch.step(drawn_actions(batch.masks, draws))
     snapshot, twin = batch.save(), pickle.loads(pickle.dumps(batch))
     actions = drawn_actions(batch.masks, draws)
-    expected = [array.copy() for array in batch.step(actions)]
+    expected = [array.copy() for array in (*batch.step(actions), batch.costs)]
+    assert expected[-1][:, EVALUATED.index("counter_actions")].any()
+    batch.reset([7, 8, 9])
     batch.load(snapshot)
     for simulator in (twin, batch):
-        for found, wanted in zip(simulator.step(actions), expected, strict=True):
-            assert np.array_equal(found, wanted)
+        found = *simulator.step(actions), simulator.costs
+        assert all(map(np.array_equal, found, expected))
+        simulator.reset()
+        simulator.step(SLEEP_ACTIONS)
+    assert np.array_equal(twin.states.view(np.uint8), batch.states.view(np.uint8))
     with pytest.raises(ValueError, match="another number of envs"):
         BatchedSimulator(1).load(snapshot)
 

@@ -79,34 +79,27 @@ def test_agents_without_an_action_sleep_and_send_nothing(made: Any) -> None:
     assert messages[3].tolist() == [1, 0, 0, 0, 0, 0, 0, 1]
 
 
-def test_messages_are_read_in_the_same_step_by_the_others(made: Any) -> None:
-    env = parallel_env()
-    env.reset(seed=1)
-    observations, *_ = env.step(SLEEP, messages={"blue_agent_1": np.ones(8, bool)})
-    sent = {agent: np.flatnonzero(observations[agent][-32:]).tolist() for agent in AGENTS}
-    assert sent["blue_agent_0"] == list(range(8))
-    assert sent["blue_agent_1"] == []
-    assert sent["blue_agent_4"] == list(range(8, 16))
-
-
 @pytest.mark.parametrize(
-    ("actions", "messages", "words"),
+    ("call", "given", "words"),
     [
-        ({"blue_agent_0": 82}, None, r"actions\['blue_agent_0'\]=82: choose 0 to 81"),
-        ({"blue_agent_0": 1.7}, None, r"actions\['blue_agent_0'\]=1\.7: a whole number is needed"),
-        ({"blue_agent_0": True}, None, "=True: a whole number is needed"),
-        ({"blue_agent_0": "3"}, None, "='3': a whole number is needed"),
-        ({"blue_agent_9": 0}, None, "agent 'blue_agent_9' is unknown"),
-        ({}, {"blue_agent_0": [1]}, "give 8 zeros and ones"),
-        ({}, {"blue_agent_0": [2] * 8}, "give 8 zeros and ones"),
-        ({}, {"red_agent_0": [0] * 8}, "agent 'red_agent_0' is unknown"),
+        ("step", [{"blue_agent_0": 82}], r"actions\['blue_agent_0'\]=82: choose 0 to 81"),
+        ("step", [{"blue_agent_0": 1.7}], r"\['blue_agent_0'\]=1\.7: a whole number is needed"),
+        ("step", [{"blue_agent_0": True}], "=True: a whole number is needed"),
+        ("step", [{"blue_agent_0": "3"}], "='3': a whole number is needed"),
+        ("step", [{"blue_agent_9": 0}], "agent 'blue_agent_9' is unknown"),
+        ("step", [{}, {"blue_agent_0": [1]}], "give 8 zeros and ones"),
+        ("step", [{}, {"blue_agent_0": [2] * 8}], "give 8 zeros and ones"),
+        ("step", [{}, {"red_agent_0": [0] * 8}], "agent 'red_agent_0' is unknown"),
+        ("reset", [-1], "seed=-1: choose 0 or more"),
+        ("reset", [1.5], r"seed=1\.5: a whole number is needed"),
+        ("reset", [True], "seed=True: a whole number is needed"),
     ],
 )
-def test_wrong_arguments_are_named(made: Any, actions: Any, messages: Any, words: str) -> None:
+def test_wrong_arguments_are_named(made: Any, call: str, given: list[Any], words: str) -> None:
     env = parallel_env()
     env.reset(seed=1)
     with pytest.raises(ValueError, match=words):
-        env.step(actions, messages)
+        getattr(env, call)(*given)
 
 
 def test_an_option_chooses_the_red_agent(made: Any) -> None:
@@ -120,14 +113,6 @@ def test_an_option_chooses_the_red_agent(made: Any) -> None:
     assert [simulator.seeds for simulator in made] == [[], [1, 2]]
     # All play in the scenario of the arguments.
     assert [simulator.scenario for simulator in made] == [Scenario(phishing_rate=0.75, users=6)] * 2
-
-
-def test_each_of_several_red_agents_is_made_once(made: Any) -> None:
-    env = parallel_env(red_agent="FiniteStateRedAgent,DiscoveryFSRed")
-    for seed in range(8):
-        env.reset(seed=seed)
-    assert sorted(seed for simulator in made for seed in simulator.seeds) == [*range(8)]
-    assert len(made) == 2
 
 
 def test_the_seed_draws_one_of_several_red_agents() -> None:
@@ -167,19 +152,6 @@ def test_arguments_that_there_are_not_are_refused(made: Any) -> None:
         parallel_env(servers=7)
     with pytest.raises(ValueError, match="red_agent: my_red:Mine cannot be imported"):
         parallel_env(red_agent="my_red:Mine")
-
-
-@pytest.mark.parametrize(
-    ("seed", "words"),
-    [
-        (-1, "seed=-1: choose 0 or more"),
-        (1.5, r"seed=1\.5: a whole number is needed"),
-        (True, "seed=True: a whole number is needed"),
-    ],
-)
-def test_another_seed_than_a_whole_number_is_refused(made: Any, seed: Any, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        parallel_env().reset(seed=seed)
 
 
 def test_numpys_integers_are_taken(made: Any) -> None:

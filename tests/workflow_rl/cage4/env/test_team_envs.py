@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,9 +52,9 @@ def status(rows: NDArray[np.generic]) -> list[int]:
     [("flat", "none"), ("flat", "alerts"), ("belief", "alerts"), ("hidden", "none")],
 )
 def test_cyborg_and_the_compiled_simulator_give_the_same_rows(checkout, observation, messages):
+    args = {"observation": observation, "messages": messages, "measures": True}
     made: list[EnvBatch] = [
-        Cage4(simulator=one, observation=observation, max_steps=40, messages=messages).make_envs(2)
-        for one in ("compiled", "cyborg")
+        Cage4(simulator=one, max_steps=40, **args).make_envs(2) for one in ("compiled", "cyborg")
     ]
     random, rows = np.random.default_rng(3), [envs.reset([0, 1], specs(4, 5)) for envs in made]
     for _ in range(39):
@@ -62,11 +63,22 @@ def test_cyborg_and_the_compiled_simulator_give_the_same_rows(checkout, observat
         actions = drawn(rows[0], random)
         first, second = (envs.step([0, 1], actions) for envs in made)
         assert np.array_equal(first.reward, second.reward)
+        assert np.array_equal(first.costs, second.costs)
         assert np.array_equal(first.truncated, second.truncated)
         rows = [first.obs, second.obs]
     assert first.truncated.all()
     assert not first.terminated.any()
     assert status(first.obs) == [CUT_OFF] * 5
+
+
+def slept(envs: EnvBatch, env: int, spec: EpisodeSpec) -> list[Any]:
+    """What an episode shows and pays a team that sleeps."""
+    shown, truncated = [envs.reset([env], [spec]).tobytes()], False
+    while not truncated:
+        answer = envs.step([env], SLEEP[None])
+        shown.append((answer.obs.tobytes(), answer.reward[0]))
+        truncated = answer.truncated[0]
+    return shown
 
 
 @pytest.mark.parametrize("simulator", ["compiled", "cyborg"])
@@ -78,13 +90,9 @@ def test_each_episode_plays_the_scenario_that_it_draws(checkout, simulator):
     # One env plays one scenario after another.
     for spec in drawn[:6]:
         plain = Cage4(simulator=simulator, max_steps=60, **asdict(SCENARIOS[spec.variant]))
-        alone = plain.make_envs(1)
-        made = [envs.reset([1], [spec]), alone.reset([0], [spec._replace(variant=plain.red_agent)])]
-        for _ in range(59):
-            assert np.array_equal(*made)
-            steps = envs.step([1], SLEEP[None]), alone.step([0], SLEEP[None])
-            assert steps[0].reward == steps[1].reward
-            made = [step.obs for step in steps]
+        assert slept(envs, 1, spec) == slept(
+            plain.make_envs(1), 0, spec._replace(variant=plain.red_agent)
+        )
 
 
 def test_each_episode_plays_the_red_agent_that_it_draws():
@@ -97,11 +105,7 @@ def test_each_episode_plays_the_red_agent_that_it_draws():
     envs = environment.make_envs(2)
     for spec in drawn:
         alone = Cage4(max_steps=20, red_agent=spec.variant).make_envs(1)
-        made = [envs.reset([1], [spec]), alone.reset([0], [spec])]
-        for _ in range(19):
-            assert np.array_equal(*made)
-            steps = envs.step([1], SLEEP[None]), alone.step([0], SLEEP[None])
-            made = [step.obs for step in steps]
+        assert slept(envs, 1, spec) == slept(alone, 0, spec)
     names = ("more-phishing", "stealthy-red")
     both = Cage4(red_agent="DiscoveryFSRed,SleepAgent=2", scenarios=names)
     one_of_each = (("DiscoveryFSRed", 1), ("SleepAgent", 2))
@@ -252,15 +256,6 @@ def test_own_rewards_do_not_go_with_actions_that_block():
         make_environment(ENV_ID, asked).check()
     assert error.value.field_name == "own_rewards"
     make_environment(ENV_ID, {**asked, "actions": "repair"}).check()
-
-
-def test_nobody_is_suspect_at_first():
-    """Every Remove and Restore, in all zones, is ruled out until something has happened."""
-    envs = Cage4(max_steps=20, actions="suspects", observation="belief").make_envs(1)
-    mask = envs.reset([0], specs(0))[0, -N_MASKS:]
-    kinds = np.array([action.kind for actions in ACTIONS for action in actions])
-    assert not mask[np.isin(kinds, ["Restore", "Remove"])].any()
-    assert mask.sum() == 5
 
 
 def test_who_decides_nothing_sweeps_in_the_simulator():

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
+from tests.cli import output_of
 from tests.workflow_rl.cage4.lock_step import compare, episode_of
 from tests.workflow_rl.cage4.red_files import write_red_team
 from workflow_rl.cage4 import parallel_env
@@ -20,14 +20,13 @@ from workflow_rl.cage4.env.environment import Cage4
 from workflow_rl.cage4.red.roster import OneTeam, load_reds
 from workflow_rl.cage4.scenario.scenario4 import AGENTS, ENV_ID, RED_ENV_ID
 from workflow_rl.cage4.scenario.simulator_protocol import StepResult
-from workflow_rl.commands.main import main
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec
-from workflow_rl.environments.named_by_file import require_named
 from workflow_rl.environments.source import make_environment
 from workflow_rl.errors import ConfigError
 from workflow_rl.runs.copy_teacher import teacher_named
 
 STEPS = 60
+NO_PROGRAM = "tests.workflow_rl.cage4.test_attackers:NoProgram"
 
 
 @pytest.fixture(scope="module")
@@ -119,11 +118,9 @@ def test_commands_play_against_a_trained_red_team(red: str, tmp_path: Path) -> N
     page = tmp_path / "page.html"
     for words in (
         ["evaluate", "rules", *asked, "--episodes", "2"],
-        ["replay", "champion", *asked, "--output", str(page)],
+        ["replay", "champion", *asked, "--output", page],
     ):
-        result = CliRunner().invoke(main, words)
-        assert result.exit_code == 0, result.output
-        assert f"against {red}" in result.output
+        assert f"against {red}" in output_of(*words)
     assert page.exists()
 
 
@@ -133,6 +130,7 @@ def test_commands_play_against_a_trained_red_team(red: str, tmp_path: Path) -> N
         (str(RELEASED["champion"]), "it is no red team"),
         ("runs/nobody", "there is no such folder or policy file"),
         ("my_red:Mine", "cannot be imported"),
+        (NO_PROGRAM, f"{NO_PROGRAM} is no red agent: it needs the methods begin and act"),
         ("FiniteStateRedAgent=1,SleepAgent=1", "is several"),
     ],
 )
@@ -142,17 +140,9 @@ def test_what_is_no_red_team_is_told(reds: str, told: str) -> None:
     if told != "is several":
         commands.append(["train-async", *asked, "--total-episodes", "1"])
     for words in commands:
-        result = CliRunner().invoke(main, words)
-        assert result.exit_code == 2
-        assert "--red-agent" in result.output
-        assert told in " ".join(result.output.split())
-
-
-def test_a_red_team_that_only_a_file_names_is_not_read(red: str) -> None:
-    environment = make_environment(ENV_ID, {"red_agent": red}, named_by_file=True)
-    for refusing in (lambda: environment.make_envs(1), lambda: require_named(environment)):
-        with pytest.raises(ConfigError, match="only the file names"):
-            refusing()
+        said = " ".join(output_of(*words, code=2).split())
+        assert "--red-agent" in said
+        assert told in said
 
 
 def test_an_attacker_of_the_library_teaches_red(tmp_path: Path) -> None:

@@ -103,17 +103,6 @@ def test_other_runs_and_strange_folders_are_refused(run, tmp_path):
         train(tmp_path)
 
 
-def test_the_candidates_are_the_last_agents_each_once(run, tmp_path):
-    shutil.copytree(run, tmp_path / "run")
-    kept = sorted((tmp_path / "run").glob("kept/*.safetensors"))
-    chosen = Cage4Guest().champion_recipe().choose(tmp_path / "run", 4, True)
-    assert chosen.candidates == 3
-    assert chosen.episodes == 4
-    last = digest(tmp_path / "run" / "checkpoint.safetensors")
-    assert last in map(digest, kept) or len(kept) == 2
-    assert digest(tmp_path / "run" / chosen.chosen) == digest(tmp_path / "run" / "best.safetensors")
-
-
 def test_the_command_chooses_scores_and_describes(tmp_path, monkeypatch):
     def totals_of(team: object, environment: object, episodes: int, seed: int = 0) -> np.ndarray:
         return np.arange(-episodes, 0.0)

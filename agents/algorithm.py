@@ -1,4 +1,4 @@
-"""What an algorithm has to offer, and the registry in which a run finds it by name. No torch."""
+"""The interface of an algorithm, and the registry of algorithms by name. Imports no torch."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Metrics(Protocol):
 
 
 class CopyMetrics(NamedTuple):
-    """How well a policy does as its teacher did, after an epoch of copying.
+    """How well a policy agrees with its teacher after an epoch of copying.
 
-    policy_loss: minus the mean log-probability of the teacher's actions. value_loss: the critic's,
-    on the returns. agreement: in episodes that nothing was learned from, the share of the decisions
-    in which the likeliest action is the teacher's; of actions that are real numbers, the share of
-    their variance that the likeliest actions explain; of both, the least of the parts.
+    policy_loss: minus the mean log-probability of the teacher's actions. value_loss: the critic's
+    loss on the returns. agreement: in held-out episodes, the share of decisions in which the
+    likeliest action is the teacher's. For actions of real numbers, it is the share of the variance
+    that the likeliest actions explain. For actions with both parts, it is the smaller value.
     """
 
     policy_loss: float
@@ -44,13 +44,13 @@ class CopyMetrics(NamedTuple):
 
 
 class Series(NamedTuple):
-    """Steps that an agent remembers, numbered from the first step that it ever had of this kind.
+    """Steps that an agent remembers. Step 0 is the first step that this series ever had.
 
-    pieces: the steps held, as ranges of numbers (first, end), oldest first. A file holds steps of
-    one piece. numbered: return the steps from number `first` up to `end`, all of one piece.
-    capacity: how many of the last steps the agent holds, or None for all that are in files.
-    load: remember other steps instead, given the number after the last and the parts, oldest first;
-    it copies what it needs, and raises ValueError for steps that do not fit.
+    pieces: the ranges (first, end) of held steps, oldest first. A file holds steps of one piece.
+    numbered: return the steps from number `first` to before `end`, all of one piece. capacity: how
+    many of the last steps the agent holds, or None for all steps in files. load: replace the steps,
+    given the end of the last range and the parts, oldest first. It copies arrays that it keeps, and
+    raises ValueError for steps that do not fit.
     """
 
     pieces: Sequence[tuple[int, int]]
@@ -62,9 +62,9 @@ class Series(NamedTuple):
 class LearningAgent(Protocol):
     """A learner of one policy. Derive from this class to have its defaults.
 
-    policy_version: number of updates that the weights have seen. distribution: of the actions.
-    on_modelling: a run sets this function to trace the updates. An agent that fits a model calls it
-    with True before the fit, and with False after it.
+    policy_version: number of updates of the weights. distribution: the distribution of actions.
+    on_modelling: a run sets this function to trace the updates. An agent that fits a model calls
+    on_modelling(True) before the fit, and on_modelling(False) after the fit.
     """
 
     policy_version: int
@@ -72,30 +72,30 @@ class LearningAgent(Protocol):
     on_modelling: Callable[[bool], None] = staticmethod(lambda begins: None)
 
     def policy_parameters(self) -> Parameters:
-        """Return a NumPy copy of the actor, which workers act with."""
+        """Return a NumPy copy of the actor. Workers act with this copy."""
 
     def copy(
         self, taught: Sequence[Trajectory], held_out: Sequence[Trajectory], epochs: int
     ) -> Iterator[CopyMetrics]:
-        """Learn to act as a teacher did, before the first update. Yield after each epoch.
+        """Learn to act like a teacher, before the first update. Yield after each epoch.
 
         Called if the algorithm `takes_teachers`. taught: complete episodes that the teacher played.
-        held_out: others, which nothing is learned from. Raises DivergedError.
+        held_out: other complete episodes of the teacher, only for tests. Raises DivergedError.
         """
         raise TypeError("it copies no teacher")
 
     def update(self, trajectories: Sequence[Trajectory], progress: float) -> Metrics:
-        """Learn from a rollout; afterwards `policy_version` is one higher.
+        """Learn from a rollout. This adds 1 to `policy_version`.
 
         progress: share of the run's episodes (or steps) collected before this rollout, from 0 to 1.
-        Raises DivergedError; the agent must then be given an earlier state.
+        Raises DivergedError. The agent must then load an earlier state.
         """
 
     def state_dict(self) -> dict[str, Any]:
-        """Return a copy of all that the next update depends on, except what `memory` has.
+        """Return a copy of the state that the next update depends on, without `memory`.
 
-        It has tensors and plain values alone: at least "network", the weights by name;
-        "distribution", as its `to_plain` gives it; "policy_version" and "seed".
+        The values are tensors and plain values. The keys are at least "network", the weights by
+        name; "distribution", the result of `to_plain`; "policy_version" and "seed".
         """
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -106,12 +106,12 @@ class LearningAgent(Protocol):
         """
 
     def load_policy(self, state: Mapping[str, Any]) -> None:
-        """Take the weights alone from a `state_dict()`, to begin a run with. Raises the same."""
+        """Take only the weights of a `state_dict()`, for a new run. Raises as load_state_dict."""
 
     def memory(self) -> Mapping[str, Series]:
-        """Return what the agent remembers besides its state, by a name for files.
+        """Return the steps that the agent remembers besides its state, by a name for files.
 
-        A run writes the steps beside its latest checkpoint, each of them a few times at most.
+        A run writes these steps beside its latest checkpoint, each step at most a few times.
         """
         return {}
 
@@ -119,17 +119,15 @@ class LearningAgent(Protocol):
 class Algorithm(Protocol):
     """A way to learn. Derive from this class to have its defaults.
 
-    name: as `--algorithm` takes it. settings: class of its hyperparameters. metrics: fields of what
-    `LearningAgent.update` returns, the columns of a run's metrics. devices: of "cpu" and "cuda",
-    where its agents can learn. most_threads: of the CPU, or None for any number. takes_masks:
-    whether its agents take masks of actions: see `policies.distributions`. takes_teams: whether
-    it learns for several agents in one environment: see `agents.team`. takes_privileged: whether it
-    has a critic that may see more than the actor. takes_teachers: whether its agents have `copy`.
-    general: the class of settings whose defaults an environment may replace. The defaults of a
-    class that derives from it are right in every environment. off_policy: whether its agents learn
-    from all steps that they remember, whichever policy chose them: values of an observation then
-    need an observation that tells enough. to_lower: settings of which smaller values keep learning
-    from diverging.
+    name: the name for `--algorithm`. settings: class of the hyperparameters. metrics: the fields of
+    the result of `LearningAgent.update`, which are columns of a run's metrics. devices: "cpu",
+    "cuda" or both. most_threads: the most CPU threads, or None for any number. takes_masks: whether
+    agents take masks of actions: see `policies.distributions`. takes_teams: whether the algorithm
+    learns for several agents in one environment: see `agents.team`. takes_privileged: whether the
+    critic may see more than the actor. takes_teachers: whether agents have `copy`. general: a class
+    of settings. An environment may replace the defaults of this class, but not of its subclasses.
+    off_policy: whether agents learn from all remembered steps of any policy. Observations must then
+    suffice to predict values. to_lower: settings that should be lowered if learning diverges.
     """
 
     name: str
@@ -146,12 +144,12 @@ class Algorithm(Protocol):
     to_lower: tuple[str, ...] = ("learning_rate",)
 
     def distribution(self, spaces: Spaces, settings: Settings) -> Distribution:
-        """Return what the actions of an agent are drawn from.
+        """Return the distribution of an agent's actions.
 
         Raises ConfigError for spaces that this algorithm cannot learn on.
         """
         if spaces.team is not None and not self.takes_teams:
-            raise ConfigError("algorithm", f"{self.name} learns for no teams of agents: use ppo")
+            raise ConfigError("algorithm", f"{self.name} cannot learn for teams of agents: use ppo")
         if spaces.masked and not self.takes_masks:
             raise ConfigError(
                 "action_mask",
@@ -167,17 +165,17 @@ class Algorithm(Protocol):
     def make(
         self, settings: Settings, spaces: Spaces, seed: int, device: str, threads: int
     ) -> LearningAgent:
-        """Make an agent. Weights and random numbers follow from `seed`. Raises ConfigError.
+        """Make an agent. `seed` determines weights and random numbers. Raises ConfigError.
 
-        device: one of `devices`. threads: of the CPU, which torch has been told.
+        device: an element of `devices`. threads: the number of CPU threads that torch uses.
         """
 
     def settings_for(
         self, environment: Mapping[str, Any], given: Mapping[str, Any] = {}
     ) -> Settings:
-        """Return settings: those given, then `replaced_by`, then the defaults. Raises ConfigError.
+        """Return the given settings, completed by `replaced_by`, then defaults. Raises ConfigError.
 
-        environment: an environment's own settings, of this algorithm and others.
+        environment: an environment's own settings for this algorithm and for other algorithms.
         """
         return self.settings(**{**self.replaced_by(environment), **given})
 
@@ -190,14 +188,14 @@ class Algorithm(Protocol):
         return {name: environment[name] for name in environment if name in general}
 
     def metrics_of(self, settings: Settings, spaces: Spaces) -> tuple[str, ...]:
-        """Return the fields of what `LearningAgent.update` returns to a run with these spaces."""
+        """Return the metrics of `LearningAgent.update` in a run with these spaces."""
         return self.metrics
 
     def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> Parameters:
-        """Return the actor of a `state_dict()`, without making an agent.
+        """Return the actor of a `state_dict()`. No agent is made.
 
-        By default that of an `actor_critic.ActorCritic`, if the settings are NetworkSettings.
-        Raises what `LearningAgent.load_state_dict` raises.
+        The default is for an `actor_critic.ActorCritic` with NetworkSettings. Raises the errors of
+        `LearningAgent.load_state_dict`.
         """
         from workflow_rl.agents.policy_from_checkpoint import saved_policy
 
@@ -207,10 +205,10 @@ class Algorithm(Protocol):
     def saved_critic(
         self, settings: Settings, state: Mapping[str, Any]
     ) -> tuple[PolicyParameters, float]:
-        """Return the critic of a `state_dict()`, as `saved_policy` returns the actor.
+        """Return the critic of a `state_dict()`, and the scale of rewards in values.
 
-        The network has one output: the value of an observation. The number is what a reward of 1
-        adds to a value. Raises ValueError if there is no critic.
+        The network has one output: the value of an observation. A reward of 1 adds the scale to a
+        value. Raises ValueError if there is no critic.
         """
         from workflow_rl.agents.policy_from_checkpoint import saved_critic
 
@@ -218,11 +216,11 @@ class Algorithm(Protocol):
         return saved_critic(settings, state), settings.reward_scale
 
     def max_policy_lag(self, settings: Settings) -> int | None:
-        """Return the largest lag of steps, in updates, that agents learn from; None is any."""
+        """Return the largest lag, in updates, of steps that agents learn from. None is any lag."""
         return None
 
     def steps_before_learning(self, settings: Settings) -> int:
-        """Return the number of steps that a run collects before anything is learned."""
+        """Return the number of steps that a run collects before the first learning step."""
         return 0
 
 
@@ -241,14 +239,14 @@ def _installed(name: str) -> Algorithm:
 
 
 def names() -> list[str]:
-    """Return the names that `find` knows: this package's, registered and installed ones."""
+    """Return the names that `find` knows: of this package, registered and installed."""
     return list(dict.fromkeys([*plug_ins("algorithms"), *_registered]))
 
 
 def find(name: str) -> Algorithm:
-    """Return the algorithm of this name. Imports nothing that only the name names.
+    """Return the algorithm of this name. A name such as "module:name" is not imported.
 
-    Raises ConfigError if there is none.
+    Raises ConfigError for an unknown name.
     """
     if name in _registered:
         return _registered[name]
@@ -259,10 +257,10 @@ def find(name: str) -> Algorithm:
 
 
 def load(name: str) -> Algorithm:
-    """Return the algorithm of this name, or import the one that "module:name" names, which may be
-    the algorithm or its class.
+    """Return the algorithm of this name. "module:name" imports the algorithm, or makes one if it is
+    a class.
 
-    Call this for names that the user has typed, never for those from a file. From then on `find`
+    Call this only for names that the user has typed, never for names from a file. Afterwards `find`
     knows the name. Raises ConfigError.
     """
     if ":" in name:

@@ -24,10 +24,10 @@ NO_FIT = Fit(math.nan, math.nan, math.nan, math.nan)
 class MBPOAgent(SACAgent):
     """A soft actor-critic that also learns from the steps of a learned model.
 
-    bits: whether observations are integers from 0 to 1, which decides how they are modelled.
-    imagined: the imagined steps of each of the last updates. imagined_steps: how many have been
-    imagined in the whole run. modelled_steps: how many real steps there had been at the last fit
-    of the model, 0 before the first.
+    bits: whether observations are 0 and 1. The model of bits differs from the model of numbers.
+    imagined: the imagined steps of each of the last updates. imagined_steps: the number of imagined
+    steps in the whole run. modelled_steps: the number of real steps before the model's last fit, 0
+    before the first fit.
     """
 
     config: MBPOConfig
@@ -56,8 +56,8 @@ class MBPOAgent(SACAgent):
         )
 
     def prepare(self, n_real: int, progress: float, random: np.random.Generator) -> None:
-        """Fit the model if that is due, and imagine steps with the present policy that go on from
-        real ones."""
+        """Fit the model if a fit is due. Then imagine steps of the present policy that start from
+        real steps."""
         if self.dynamics is None:
             return
         config = self.config
@@ -114,7 +114,7 @@ class MBPOAgent(SACAgent):
         return {**super().memory(), "imagined": Series(pieces, self._numbered, None, self._load)}
 
     def _numbered(self, first: int, end: int) -> Transitions:
-        """Return imagined steps of one update, by their numbers."""
+        """Return imagined steps from `first` to before `end`, all of one update."""
         start = self.imagined_steps - sum(steps.n_steps for steps in self.imagined)
         for steps in self.imagined:
             if first < start + steps.n_steps:
@@ -123,9 +123,9 @@ class MBPOAgent(SACAgent):
         raise AssertionError(f"step {first} is not remembered")
 
     def _load(self, end: int, parts: Iterable[Transitions]) -> None:
-        """Remember imagined steps, those of an update in each part."""
+        """Remember imagined steps. Each part has the steps of one update."""
         if end not in (0, self.imagined_steps):
-            raise ValueError("these are not all of its agent's steps")
+            raise ValueError("some of the agent's imagined steps are missing")
         self.imagined = [
             Transitions._make(np.array(column) for column in self.own(steps, "f"))
             for steps in parts

@@ -1,4 +1,4 @@
-"""MBPO as a run finds it. Imports no torch."""
+"""The algorithm MBPO in the registry. Imports no torch."""
 
 from __future__ import annotations
 

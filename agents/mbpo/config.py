@@ -1,4 +1,4 @@
-"""The hyperparameters of MBPO, and what it says of an update. Imports no torch."""
+"""The hyperparameters of MBPO, and its metrics of an update. Imports no torch."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from workflow_rl.errors import ConfigError
 
 
 class MBPOConfig(SACConfig):
-    """The hyperparameters of soft actor-critic and of the model that it also learns from.
+    """The hyperparameters of soft actor-critic and of the model.
 
-    Making one raises ConfigError.
+    The constructor raises ConfigError.
     """
 
     model_members: Count = Field(default=5, description="Number of models in the ensemble.")
@@ -53,7 +53,7 @@ class MBPOConfig(SACConfig):
     imagined_share: Share = Field(
         default=0.5,
         description="Share of imagined steps in each batch of the agent. With 0, the agent learns "
-        "from real steps alone, and no model is fitted.",
+        "only from real steps, and no model is fitted.",
     )
     rollout_length: Count = Field(
         default=1, description="Number of steps of an imagined rollout at the start of the run."
@@ -97,10 +97,10 @@ class MBPOConfig(SACConfig):
 
 @dataclass(frozen=True)
 class MBPOMetrics(SACMetrics):
-    """What one update did: see `SACMetrics`.
+    """The metrics of one update: see `SACMetrics`.
 
-    imagined_steps: in the whole run so far. rollout_length: of this update's imagined rollouts.
-    model_*: see `dynamics.Fit`; NaN if no model was fitted.
+    imagined_steps: imagined steps in the whole run so far. rollout_length: the length of this
+    update's imagined rollouts. model_*: see `dynamics.Fit`. They are NaN if no model was fitted.
     """
 
     imagined_steps: int = 0

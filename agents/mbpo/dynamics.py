@@ -39,7 +39,7 @@ def encoded(distribution: Distribution, action: Actions) -> FloatArray:
 
 
 def softplus(x: FloatArray) -> FloatArray:
-    """log(1 + exp(x))."""
+    """Return log(1 + exp(x))."""
     positive: FloatArray = np.maximum(x, np.float32(0)) + np.log1p(np.exp(-np.abs(x)))
     return positive
 
@@ -59,11 +59,11 @@ def bernoulli_derivatives(logits: FloatArray, bits: FloatArray) -> FloatArray:
 
 
 def gaussian_loss(outputs: FloatArray, value: FloatArray) -> FloatArray:
-    """Return the negative log-likelihood [..., B], in nats and less its constant, of values
-    [..., B, D].
+    """Return the negative log-likelihood [..., B] of values [..., B, D] in nats, without its
+    constant.
 
-    The values are independent normal variables. outputs: means, and then log variances before they
-    are bounded, [..., B, 2 D]. Half of the loss_Gauss of Chua et al. 2018, section 4.
+    The values are independent normal variables. outputs: means, and then unbounded log variances,
+    [..., B, 2 D]. The result is half of loss_Gauss in section 4 of Chua et al. 2018.
     """
     squared, log_variance, *_ = _gaussian(outputs, value)
     loss: FloatArray = 0.5 * (squared + log_variance).sum(axis=-1)
@@ -77,8 +77,8 @@ def gaussian_derivatives(outputs: FloatArray, value: FloatArray) -> FloatArray:
 
 
 def _gaussian(outputs: FloatArray, value: FloatArray) -> tuple[FloatArray, ...]:
-    """Return the squared error in units of the variance, the log variance, the slope of its bounds
-    and the error divided by the variance, each [..., B, D]."""
+    """Return the squared error divided by the variance, the log variance, the derivative of its
+    bounding, and the error divided by the variance, each [..., B, D]."""
     mean, unbounded = np.split(outputs, 2, axis=-1)
     log_variance, slope = bounded(unbounded)
     precision = np.exp(-log_variance)
@@ -87,9 +87,9 @@ def _gaussian(outputs: FloatArray, value: FloatArray) -> tuple[FloatArray, ...]:
 
 
 def bounded(log_variance: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return log variances, softly held to LOG_VARIANCE_LIMITS, and the derivative.
+    """Return log variances, softly limited to LOG_VARIANCE_LIMITS, and the derivative.
 
-    Chua et al. 2018, appendix A.1.
+    See Chua et al. 2018, appendix A.1.
     """
     low, high = map(np.float32, LOG_VARIANCE_LIMITS)
     capped = high - softplus(high - log_variance)
@@ -100,10 +100,10 @@ def bounded(log_variance: FloatArray) -> tuple[FloatArray, FloatArray]:
 class Fit(NamedTuple):
     """How well the ensemble predicts held-out steps after a fit.
 
-    obs_loss: negative log-likelihood of the next observation in nats, mean over the elites; of real
-    numbers, scaled and less a constant. reward_error: root mean squared error of the reward, mean
-    over the elites. spread: standard deviation of the elites' obs_loss. epochs: passes over the
-    steps.
+    obs_loss: negative log-likelihood of the next observation in nats, mean over the elites. For
+    real numbers, observations are scaled, and a constant is left out. reward_error: root mean
+    squared error of the reward, mean over the elites. spread: standard deviation of the elites'
+    obs_loss. epochs: passes over the steps.
     """
 
     obs_loss: float
@@ -113,10 +113,10 @@ class Fit(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Steps as the networks see them, float32.
+    """Steps as inputs and targets of the networks, float32.
 
     seen: [B, D + A], the scaled observation and the encoded action. change: [B, D], the next
-    observation's bits, or the scaled change of real numbers. reward, end: [B, 1].
+    observation's bits, or the scaled change of an observation of real numbers. reward, end: [B, 1].
     """
 
     seen: FloatArray
@@ -125,7 +125,7 @@ class Rows(NamedTuple):
     end: FloatArray
 
     def at(self, rows: NDArray[np.int64]) -> Rows:
-        """Return the steps of these rows; rows [N, B] give each member steps of its own."""
+        """Return the steps of these rows. With rows [N, B], each member gets its own steps."""
         return Rows._make(column[rows] for column in self)
 
 
@@ -144,9 +144,9 @@ class Scales(NamedTuple):
 class Dynamics:
     """An ensemble of models of an environment with observations [D], bits or real numbers.
 
-    Each model has two networks. One predicts the next observation. The other predicts the reward
-    and the end of the episode, given the next observation too. It predicts the mean reward, which
-    is enough for learning values: they are linear in the reward.
+    Each model has two networks. The first network predicts the next observation. The second network
+    predicts the mean reward and the end of the episode, and also sees the next observation. The
+    mean reward suffices for learning values, because values are linear in the reward.
 
     `seed` determines the initial weights. `fit` and `imagine` take their random numbers as
     arguments.
@@ -186,10 +186,10 @@ class Dynamics:
         self.scales = Scales(np.zeros_like(ones), ones, ones.copy(), np.ones(1, np.float32))
 
     def fit(self, steps: Transitions, random: np.random.Generator) -> Fit:
-        """Go on learning from these steps. Raises DivergedError.
+        """Continue learning from these steps. Raises DivergedError.
 
         Each member learns from its own bootstrap sample of the steps that are not held out. The fit
-        stops once no member predicts the held-out steps better. Each member then takes its best
+        stops when no member improves on the held-out steps. Each member then takes its best
         weights, as in Janner et al. 2019, and the best members become the elites.
         """
         config = self.config
@@ -221,7 +221,7 @@ class Dynamics:
                     networks.keep(int(k), kept)
             since *= not better.any()
         if best.max() == UNKNOWN:
-            raise DivergedError("a model predicts nothing: its losses are no numbers")
+            raise DivergedError("all losses of a model were NaN or infinite")
         for networks, kept in zip(ensembles, best_weights, strict=True):
             networks.flat[...] = kept
         obs_loss, reward_loss, end_loss = best_losses
@@ -236,7 +236,7 @@ class Dynamics:
         )
 
     def _step(self, rows: Rows) -> None:
-        """Make a gradient step of every member, from rows [N, B, ...]."""
+        """Make a gradient step in every member from rows [N, B, ...]."""
         n_steps = np.float32(rows.reward.shape[-2])
         passed = self.next_obs.forward(rows.seen)
         derive = bernoulli_derivatives if self.bits else gaussian_derivatives
@@ -261,10 +261,10 @@ class Dynamics:
     def imagine(
         self, obs: NDArray[Any], action: Actions, random: np.random.Generator
     ) -> tuple[Transitions, NDArray[np.bool_]]:
-        """Return imagined steps from observations [B, D], each by an elite drawn at random.
+        """Return imagined steps from observations [B, D]. A random elite predicts each step.
 
-        The steps have the probability of an end, by which values are weighed: as the mean reward,
-        it has less variance than a draw. The array [B] says which rollouts end, by a draw.
+        The steps' `terminated` is the probability of an end, which has less variance than a draw.
+        The array [B] says which rollouts end. These ends are drawn.
         """
         rows = self._seen(obs, action)
         chosen = np.array(self.elites)[random.integers(0, len(self.elites), len(obs))]
@@ -278,7 +278,7 @@ class Dynamics:
             change[mine] = self._drawn(self.next_obs.one(k, rows[mine]), draws[mine])
             outcome[mine] = self.outcome.one(k, np.concatenate([rows[mine], change[mine]], axis=1))
         reward = outcome[:, 0].astype(np.float64) * self.scales.reward.item()
-        # Before any episode has terminated, an untrained network would terminate many.
+        # Before an episode has terminated, the untrained network would end many rollouts.
         end = sigmoid(outcome[:, 1]) * np.float32(self.ends_seen)
         next_obs = change if self.bits else obs + change * self.scales.change
         steps = Transitions(obs, action, reward, nearest(next_obs, obs.dtype), end)
@@ -294,7 +294,7 @@ class Dynamics:
         if self.bits:
             change = steps.next_obs.astype(np.float32)
         else:
-            # Differences of small integers would overflow in the observations' own type.
+            # In the observations' own type, differences of small integers would overflow.
             exact = np.result_type(steps.obs, np.float32)
             difference = np.subtract(steps.next_obs, steps.obs, dtype=exact)
             change = difference.astype(np.float32) / self.scales.change
@@ -318,7 +318,7 @@ class Dynamics:
         return Scales(mean, _deviation(steps.obs), _deviation(changes), reward)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that the next fit depends on, as tensors and plain values."""
+        """Return the state that the next fit depends on, as tensors and plain values."""
         return {
             "bits": self.bits,
             "next_obs": torch.from_numpy(self.next_obs.flat.copy()),
@@ -332,7 +332,7 @@ class Dynamics:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a `state_dict()`.
 
-        Raises KeyError, TypeError, OverflowError or ValueError if it does not fit.
+        Raises KeyError, TypeError, OverflowError or ValueError if the state does not fit.
         """
         fill_array(self.next_obs.flat, state["next_obs"])
         fill_array(self.outcome.flat, state["outcome"])
@@ -341,24 +341,24 @@ class Dynamics:
         self.ends_seen = bool(state["ends_seen"])
         self.elites = [int(k) for k in state["elites"]]
         if not self.elites or not set(self.elites) <= set(range(self.config.model_members)):
-            raise ValueError("its elites are none of its models")
+            raise ValueError("an elite is not a model of the ensemble")
         for ours, theirs in zip(self.scales, state["scales"], strict=True):
             fill_array(ours, theirs)
 
 
 def nearest(numbers: FloatArray, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return the nearest numbers of a type: integers are rounded and clipped to its range."""
+    """Return the nearest numbers of a type. An integer type rounds and clips to its range."""
     if dtype.kind not in "iu":
         return numbers.astype(dtype)
     range_ = np.iinfo(dtype)
     rounded = np.rint(numbers)
     within = rounded.clip(range_.min, range_.max).astype(dtype)
-    # No float is equal to the largest integer of 64 bits.
+    # No float equals the largest integer of 64 bits, so a clipped float would overflow.
     return np.where(rounded >= range_.max, dtype.type(range_.max), within)
 
 
 def _deviation(values: NDArray[Any]) -> FloatArray:
-    """Return the standard deviation of each column, or 1 where the column hardly varies."""
+    """Return the standard deviation of each column, or 1 for a nearly constant column."""
     deviation = values.astype(np.float64).std(axis=0)
     deviation[deviation < SMALLEST_SCALE] = 1
     return deviation.astype(np.float32)

@@ -1,1 +1,1 @@
-"""Policies as workers import them: networks as arrays, distributions, policy files."""
+"""Policies for workers: networks as arrays, distributions, policy files."""

@@ -1,4 +1,4 @@
-"""An actor and a critic as torch modules: two networks, or one whose last output is the value."""
+"""An actor and a critic as torch modules. A shared network has the value as its last output."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class ActorCritic(nn.Module):
-    """One network for what the distribution over actions takes, another for the state's value.
+    """The actor's network for the outputs of a distribution, and the critic's for the value.
 
-    seed: of the initial weights. kind, args: of both networks, a key of `networks.NETWORKS` and the
-    further fields of this kind. masked: whether observations end with a mask, see `distributions`.
-    n_further: how many numbers follow those that the actor sees, before the mask, for the critic.
-    is_shared: whether all layers but the last are shared.
+    seed: the seed of the initial weights. kind: a key of `networks.NETWORKS`. args: further fields
+    of this kind. masked: whether observations end with a mask, see `distributions`. n_further: the
+    number of values for the critic only, between the actor's values and the mask. is_shared:
+    whether actor and critic share all layers but the last.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class ActorCritic(nn.Module):
 
     @property
     def has_memory(self) -> bool:
-        """Whether the networks see sequences, as `torch_memory.Packed`, instead of rows."""
+        """Whether the networks take sequences (`torch_memory.Packed`) instead of rows."""
         return self.actor_network.memory_size > 0
 
     def forward(self, obs: Tensor | Packed) -> tuple[Tensor, Tensor]:
@@ -95,7 +95,7 @@ class ActorCritic(nn.Module):
     def _seen(
         self, obs: Tensor | Packed, network: Network
     ) -> tuple[Tensor | Packed, Tensor | None]:
-        """Return what a network sees of observations, and their masks, if they have any."""
+        """Return a network's inputs from observations, and the observations' masks, if any."""
         if not self.masked and not self.n_further:
             return obs, None
         rows = obs if isinstance(obs, Tensor) else obs.rows
@@ -106,7 +106,7 @@ class ActorCritic(nn.Module):
         return (seen if isinstance(obs, Tensor) else obs._replace(rows=seen)), mask
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
-        """Return the parameters that learn together, by what they compute."""
+        """Return the groups of parameters for the optimizers, named by their outputs."""
         log_std = [] if self.log_std is None else [self.log_std]
         actor = [*self.actor.parameters(), *log_std]
         if self.is_shared:
@@ -114,7 +114,7 @@ class ActorCritic(nn.Module):
         return {"policy": actor, "value": list(self.critic.parameters())}
 
     def policy_parameters(self) -> PolicyParameters:
-        """Return a NumPy copy of the actor, which workers act with."""
+        """Return a NumPy copy of the actor. Workers act with this copy."""
         layers = self.actor_network.layers(self.actor.state_dict())
         if self.is_shared:
             layers = layers.with_outputs(slice(-1))

@@ -1,5 +1,5 @@
-"""Actors made of others: one of several in each episode, one that does as its observations advise,
-or one that remembers how it decided. No torch."""
+"""Actors that mix several actors, take advised actions, or remember a policy's outputs. Imports no
+torch."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.trajectory import Trajectory
 
 _DRAWS = 2**32 - 6
-"""Keeps the draws apart from the actors' own random numbers."""
+"""A part of seeds that separates these draws from the actors' own random numbers."""
 
 
 class Lineup:
-    """Which of several players acts in each env: the seed of an episode draws one by weights."""
+    """The player in each env. The seed of an episode draws a player by weights."""
 
     def __init__(self, weights: Sequence[float]) -> None:
         self._shares = np.array(weights) / sum(weights)
@@ -32,7 +32,7 @@ class Lineup:
         return self._playing[env]
 
     def parts(self, envs: Sequence[int]) -> Iterator[tuple[int, NDArray[np.int64], list[int]]]:
-        """Yield each player's number, the places of its envs among `envs`, and these envs."""
+        """Yield each player's number, the indices of its envs in `envs`, and these envs."""
         playing = np.array([self._playing[env] for env in envs])
         for number in np.unique(playing).tolist():
             places = np.flatnonzero(playing == number)
@@ -40,7 +40,7 @@ class Lineup:
 
 
 class MixedActor:
-    """An Actor that plays an episode with one of several, drawn with their weights by its seed."""
+    """An Actor that plays each episode with one of several actors: see `Lineup`."""
 
     policy_version = 0
 
@@ -58,9 +58,9 @@ class MixedActor:
 
 
 class Advised:
-    """Takes the actions at the end of the rows: see `environments.challenge.Guest.teaching`.
+    """An Actor that takes the actions at the end of the rows: see `challenge.Guest.teaching`.
 
-    spaces: those of the rows without the actions.
+    spaces: the spaces of the rows without the actions.
     """
 
     policy_version = 0
@@ -87,7 +87,7 @@ class Advised:
 
 
 class WatchedPolicy:
-    """An Actor that remembers the policy's last observation, [1, D], and its outputs for it."""
+    """An Actor that remembers its policy's last observation, [1, D], and the outputs for it."""
 
     def __init__(self, policy: NumpyPolicy) -> None:
         self.policy = policy
@@ -105,7 +105,7 @@ class WatchedPolicy:
 def watch_policy(actor: Any) -> tuple[Actor, WatchedPolicy]:
     """Return an actor whose policy is watched, and this policy.
 
-    actor: a NumpyPolicy, or what acts with the actor that it holds as `actor`.
+    actor: a NumpyPolicy, or an object that acts with the actor in its attribute `actor`.
     """
     if isinstance(actor, NumpyPolicy):
         policy = WatchedPolicy(actor)
@@ -115,7 +115,7 @@ def watch_policy(actor: Any) -> tuple[Actor, WatchedPolicy]:
 
 
 def probabilities(outputs: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the probabilities of the choices, given a policy's outputs `[1, n]` for them."""
+    """Return the probabilities of the choices, given a policy's outputs [1, n]."""
     logits = outputs[0].astype(np.float64)
     weights = np.exp(logits - logits.max())
     return np.asarray(weights / weights.sum())

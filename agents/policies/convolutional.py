@@ -1,5 +1,5 @@
-"""Which numbers of an observation are images, and a convolutional network on these and on the
-numbers beside them. No torch."""
+"""The layout of images in an observation, and a convolutional network on these images and on the
+other numbers. Imports no torch."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 
 SIDE, WIDEST = 3, 4096
-"""The least side of an image, and the greatest."""
+"""The smallest and the largest side of an image."""
 
 
 class Image(NamedTuple):
     """An image in a flat observation.
 
     first: the column of its first number. channels_first: whether its numbers are in the order
-    channels, height, width, instead of height, width, channels. divisor: what brings the numbers to
-    at most 1, such as 255.
+    channels, height, width, instead of height, width, channels. divisor: divides the numbers so
+    that they are at most 1, such as 255.
     """
 
     first: int
@@ -60,17 +60,17 @@ class Image(NamedTuple):
         return slice(self.first, self.first + self.height * self.width * self.channels)
 
     def pixels(self, obs: FloatArray) -> FloatArray:
-        """Return the image in observations [N, n_inputs] as [N, width, height, channels], where
-        its numbers are at most 1."""
+        """Return the image in observations [N, n_inputs] as numbers of at most 1, [N, width,
+        height, channels]."""
         x = obs[:, self.columns].reshape(len(obs), *self.shape)
         x = x.transpose((0, 3, 2, 1) if self.channels_first else (0, 2, 1, 3))
         return np.divide(x, np.float32(self.divisor), order="C")
 
 
 class ImageLayout:
-    """The images in observations of `n_inputs` numbers, of which all others are single numbers.
+    """The images in observations of `n_inputs` numbers. All other numbers are single numbers.
 
-    Raises ValueError for images that cannot be there.
+    Raises ValueError for images that do not fit.
     """
 
     def __init__(self, n_inputs: int, images: Sequence[Image]) -> None:
@@ -86,7 +86,7 @@ class ImageLayout:
             end = image.columns.stop
             if not is_next or end > n_inputs:
                 raise ValueError(f"images: {tuple(image)!r:.100} is not in {n_inputs} numbers")
-            # NaN is not greater, either.
+            # This form of the comparison also refuses NaN.
             if type(image.divisor) is not float or not 0 < image.divisor < 1e9:
                 raise ValueError(f"images: {image.divisor!r:.50} is no divisor")
         self.n_inputs, self.images = n_inputs, tuple(images)
@@ -109,7 +109,7 @@ class ImageLayout:
         return alike
 
     def demand_like(self, other: ImageLayout) -> None:
-        """Raise ValueError if the same weights cannot play this layout and another one."""
+        """Raise ValueError if one network's weights cannot play both this layout and the other."""
         if other.to_plain() != self.to_plain():
             raise ValueError(f"it learned on images of {self}, and the environment has {other}")
 
@@ -118,7 +118,7 @@ class ImageLayout:
 
 
 def image_layout_of(values: Any) -> ImageLayout:
-    """Return the layout that `to_plain` described. Raises ValueError."""
+    """Return the layout from a result of `to_plain`. Raises ValueError."""
     images = values.get("images") if isinstance(values, Mapping) else None
     rows = images if isinstance(images, list | tuple) else []
     if not all(isinstance(row, list | tuple) and len(row) == len(Image._fields) for row in rows):
@@ -127,34 +127,34 @@ def image_layout_of(values: Any) -> ImageLayout:
 
 
 class Convolution(NamedTuple):
-    """Filters of size x size numbers and all channels, at every `stride`th place in both
-    directions, without padding."""
+    """Filters of size x size numbers and all channels, in steps of `stride` in both directions,
+    without padding."""
 
     filters: int
     size: int
     stride: int
 
     def over(self, side: int) -> int:
-        """Return at how many places of a side the filters are."""
+        """Return the number of positions of the filters along a side."""
         return (side - self.size) // self.stride + 1
 
 
 NATURE = (Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1))
-"""Of Mnih et al. 2015, "Human-level control through deep reinforcement learning"."""
+"""The layers of Mnih et al. 2015, "Human-level control through deep reinforcement learning"."""
 SMALL = (Convolution(16, 2, 1), Convolution(32, 2, 1), Convolution(64, 2, 1))
 LEAST_OF_NATURE = 36
 
 
 @dataclass(frozen=True)
 class CNN(Network):
-    """Convolutions on each image, of ReLUs; then hidden layers, as in an MLP, on all that comes out
-    of them and on the numbers that are in no image.
+    """Convolutions with ReLUs on each image. Their outputs and the numbers in no image are the
+    inputs of an MLP.
 
     The weight of a convolution is [size, size, channels, filters], width before height.
 
-    convolutions: rows of filters, size and stride. By default those of NATURE for images of at
-    least LEAST_OF_NATURE x LEAST_OF_NATURE, and those of SMALL for smaller ones. layout: an
-    `ImageLayout` as plain values, of the environment. None until it is known.
+    convolutions: rows of filters, size and stride. The default is NATURE for images of at least
+    LEAST_OF_NATURE x LEAST_OF_NATURE, and SMALL for smaller images. layout: the environment's
+    `ImageLayout` as plain values, or None until the environment is known.
     """
 
     convolutions: Any = None
@@ -224,7 +224,7 @@ class CNN(Network):
 
     @functools.cached_property
     def mlp(self) -> MLP:
-        """The network on the numbers that the convolutions put out, and on the other numbers."""
+        """The network on the outputs of the convolutions and on the numbers in no image."""
         n_inputs = len(self.images.numbers)
         for image in self.images.images:
             height, width, channels = image.height, image.width, image.channels
@@ -259,7 +259,7 @@ class CNN(Network):
             for row in self.convolutions_of(image):
                 weight, bias = layers.weights[used], layers.biases[used]
                 used += 1
-                # As for an MLP, each observation is a product of matrices of its own.
+                # As for an MLP, each observation has its own product of matrices.
                 windows = sliding_window_view(x, (row.size, row.size), axis=(1, 2))
                 windows = windows[:, :: row.stride, :: row.stride].transpose(0, 1, 2, 4, 5, 3)
                 _, width, height = windows.shape[:3]
@@ -278,7 +278,7 @@ class CNN(Network):
 
 
 def _are_convolutions(rows: Any) -> bool:
-    """Whether values are rows of three counts, at least one row."""
+    """Return whether values are at least one row, and each row has three counts."""
     return (
         isinstance(rows, list | tuple)
         and 1 <= len(rows) <= 32

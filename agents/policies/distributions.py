@@ -1,7 +1,7 @@
-"""Distributions over actions: what each kind does, and the kind of one choice of several.
+"""Distributions over actions: the interface, and the distribution of one choice.
 
-Workers sample from them, with NumPy alone. The learner calls the methods that take tensors. The
-other kinds are in `further_distributions`, which is imported for an environment that needs one.
+Workers sample from distributions with NumPy. The learner calls the methods that take tensors. Other
+kinds are in `further_distributions`, which is imported only for an environment that needs them.
 
 A mask says which actions are possible. An observation with a mask is [D + A]: D numbers, which the
 network sees, and then A numbers, 1 for each possible action and 0 for each impossible one. A is the
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     Outputs: TypeAlias = tuple[Tensor, Tensor | None]
-    """Of a network for B observations, [B, n_outputs], and the log standard deviations [n_outputs],
-    if the distribution has them."""
+    """A network's outputs for B observations [B, n_outputs], and the log standard deviations
+    [n_outputs], if the distribution has them."""
 
 FloatArray: TypeAlias = NDArray[np.float32]
 Actions: TypeAlias = NDArray[Any]
 """Actions of M steps: int64 [M] (Categorical), int64 [M, K] (MultiCategorical), float32 [M, K]
-(the others)."""
+(other kinds)."""
 
 Choice: TypeAlias = tuple[Actions, FloatArray]
 """Actions of M steps, and their log-probabilities [M]."""
 
 Prepared: TypeAlias = tuple[NDArray[Any], ...]
-"""Arrays that a distribution computes from a network's outputs before it samples, row by row."""
+"""Arrays with a row for each row of a network's outputs. They are computed before sampling."""
 
 Rows: TypeAlias = NDArray[np.int64]
 Uniforms: TypeAlias = NDArray[np.float64]
 
 Bounds: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
-"""The least and the greatest of each number of an action, infinite where there is no bound."""
+"""The bounds of each number of an action: lower bounds, upper bounds. They may be infinite."""
 
 BELOW_ONE = np.nextafter(np.float32(1), np.float32(0))
 
@@ -51,12 +51,11 @@ BELOW_ONE = np.nextafter(np.float32(1), np.float32(0))
 class Distribution(ABC):
     """A distribution of actions, given the outputs of the actor's network for an observation.
 
-    n_outputs: numbers that the network puts out. n_draws: uniform numbers that one action takes.
-    This count never varies, so that the numbers of any step of an episode can be found.
-    n_numbers: how many numbers an action has beside those of others. n_prepared: how many arrays
-    `prepare` returns. has_log_std: whether the network also has a log standard deviation
-    [n_outputs]. takes_masks: whether an output of minus infinity rules a choice out, as in those
-    over choices alone.
+    n_outputs: the number of the network's outputs. n_draws: the number of uniform numbers for an
+    action. It is constant, so that the random numbers of each step in an episode are known.
+    n_numbers: how many numbers an action has. n_prepared: how many arrays `prepare` returns.
+    has_log_std: whether the network also has a log standard deviation [n_outputs]. takes_masks:
+    whether an output of minus infinity excludes a choice, as in distributions with choices only.
     """
 
     n_outputs: int
@@ -68,7 +67,7 @@ class Distribution(ABC):
 
     @abstractmethod
     def prepare(self, outputs: FloatArray, log_std: FloatArray | None) -> Prepared:
-        """Return what `sample` and `mode` need of outputs [M, n_outputs]."""
+        """Compute arrays for `sample` and `mode` from outputs [M, n_outputs]."""
 
     @abstractmethod
     def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
@@ -80,10 +79,10 @@ class Distribution(ABC):
 
     @abstractmethod
     def to_plain(self) -> list[Any]:
-        """Return the kind and the sizes, as files keep them."""
+        """Return the kind and the sizes as plain values for files."""
 
     def taken(self, numbers: Any) -> Any:
-        """Return actions as the other methods take them. numbers: [M, n_numbers], an array or a
+        """Return actions in the form for the other methods. numbers: [M, n_numbers], an array or a
         tensor."""
         return numbers
 
@@ -100,20 +99,20 @@ class Distribution(ABC):
         raise NotImplementedError
 
     def deviations(self, log_std: Tensor) -> Tensor:
-        """Return the standard deviations of those numbers of an action that are no choices."""
+        """Return the standard deviations of an action's real numbers."""
         return log_std.exp()
 
     def divergence(self, teacher: Outputs, student: Outputs) -> Tensor:
         """Return the divergence KL(teacher || student) of each of B steps, in nats [B].
 
-        What a mask rules out, it rules out for both.
+        A mask excludes actions of both the teacher and the student.
         """
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Categorical(Distribution):
-    """One of `n_outputs` choices; outputs are logits, of which -inf rules a choice out."""
+    """One of `n_outputs` choices. Outputs are logits. A logit of -inf excludes a choice."""
 
     n_outputs: int
     n_draws = n_numbers = 1
@@ -141,7 +140,7 @@ class Categorical(Distribution):
         return action, log_prob[rows, action]
 
     def mode(self, prepared: Prepared, rows: Rows) -> Choice:
-        """Return the choice of the greatest logit, or the first of several equal ones."""
+        """Return the choice of the greatest logit, or the first of several equal choices."""
         likeliest, _, log_prob = prepared
         action = likeliest[rows]
         return action, log_prob[rows, action]
@@ -158,7 +157,7 @@ class Categorical(Distribution):
         log_probs = outputs.log_softmax(dim=-1)
         if row is None:
             return log_probs.gather(1, action[:, None])[:, 0], categorical_entropy(log_probs)
-        # In this order, which is also that in which gradients are added up.
+        # The order of these operations decides the order in which gradients are summed.
         log_prob = log_probs[row, action]
         return log_prob, categorical_entropy(log_probs)[row]
 
@@ -169,9 +168,9 @@ class Categorical(Distribution):
 
 
 def categorical_entropy(log_probs: Tensor) -> Tensor:
-    """Entropy in nats of each distribution: normalised log-probabilities [B, A] -> [B].
+    """Return the entropies [B] in nats of normalised log-probabilities [B, A].
 
-    An action that is ruled out, of log-probability -inf, adds nothing.
+    An excluded action, of log-probability -inf, adds nothing.
     """
     import torch
 
@@ -184,10 +183,10 @@ def as_integers(numbers: Any) -> Any:
 
 
 def masked(outputs: FloatArray, mask: NDArray[Any] | None) -> FloatArray:
-    """Return outputs [N, A] with minus infinity where the mask [N, A], if there is one, is 0."""
+    """Return outputs [N, A], in which zeros of a mask [N, A] become minus infinity."""
     return outputs if mask is None else np.where(mask > 0, outputs, np.float32(-np.inf))
 
 
 def torch_masked(outputs: Tensor, mask: Tensor | None) -> Tensor:
-    """Do what `masked` does. No gradient flows to the outputs that are ruled out."""
+    """Do the same as `masked` with tensors. Excluded outputs get no gradient."""
     return outputs if mask is None else outputs.masked_fill(mask <= 0, -float("inf"))

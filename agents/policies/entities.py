@@ -1,4 +1,4 @@
-"""A network on a set of entities, such as hosts: the same weights for any number. No torch."""
+"""A network on any number of entities, such as hosts, with shared weights. Imports no torch."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     from workflow_rl.agents.spaces import Spaces
 
 LEAST = np.finfo(np.float32).min
-"""What stands for minus infinity where all entities of a set may be absent."""
+"""A replacement of minus infinity that gives no NaN if all entities of a set are absent."""
 MOST_ROUNDS = 16
 
 
 @dataclass(frozen=True)
 class Entities(Network):
-    """Hidden layers that see one entity and the whole, of which the last has `H` numbers; attention
-    of each entity to all (Vaswani et al. 2017, equation 1, with `heads` heads); a layer that joins
-    both. A linear layer scores the verbs on each entity. The mean over the entities goes through
-    one more hidden layer to the outputs that belong to no entity: actions, or the value.
+    """Hidden layers see one entity and the whole; the last layer has `H` numbers. Each entity then
+    attends to all entities (Vaswani et al. 2017, equation 1, with `heads` heads), and a layer joins
+    both results. A linear layer scores the verbs on each entity. The mean over entities goes
+    through a hidden layer to the outputs of no entity, which are actions or the value.
 
-    The layers are the hidden ones, the attention's queries, keys and values [H, 3 H], the joining
+    The layers are the hidden layers, the attention's queries, keys and values [H, 3 H], the joining
     layer [2 H, H], the scores [H, V] if there are verbs, and, if there are other outputs, the
     hidden layer of the mean [H, H] and the outputs.
 
     Without heads there is no attention: each entity gets the mean and the maximum over the entities
-    (Zaheer et al. 2017, "Deep Sets"), and so do the outputs that belong to no entity. The joining
-    layer is then [3 H, H], and the hidden layer before these outputs [2 H, H].
+    (Zaheer et al. 2017, "Deep Sets"). The outputs of no entity get them too. The joining layer is
+    then [3 H, H], and the hidden layer before the outputs of no entity is [2 H, H].
 
     needs_edges: whether the layout must have edges.
 
-    rounds: how often the entities hear of one another, each time by layers of their own. layout: an
-    `EntityLayout` as plain values, of the environment. None until it is known.
+    rounds: how often the entities exchange information. Each round has its own layers. layout: the
+    environment's `EntityLayout` as plain values, or None until the environment is known.
     """
 
     heads: int = 4
@@ -111,17 +111,17 @@ class Entities(Network):
 
     @property
     def width(self) -> int:
-        """`H`."""
+        """The number `H` of the class docstring."""
         return self.hidden_sizes[-1]
 
     @property
     def n_relations(self) -> int:
-        """`R`, the relations of the edges that the network knows."""
+        """`R`, the number of relations that the network uses."""
         return len(self.entities.edges) if self.needs_edges else 0
 
     @property
     def head_size(self) -> int:
-        """The numbers of a query, a key or a value of one head; 0 without heads."""
+        """The size of a query, a key or a value of one head, or 0 without heads."""
         n_heads = self.heads * (1 + self.n_relations)
         return max(self.width // n_heads, 1) if n_heads else 0
 
@@ -158,7 +158,7 @@ class Entities(Network):
         entities, activate = self.entities, ACTIVATIONS[self.activation]
         (*seen, present, along), pairs = self._seen(obs), zip(*layers, strict=True)
 
-        # As for an MLP, each observation is a product of matrices of its own.
+        # As for an MLP, each observation has its own product of matrices.
         def linear(*parts: FloatArray) -> FloatArray:
             weight, product = next(pairs)
             if self.heads and len(parts) > 1:
@@ -190,17 +190,17 @@ class Entities(Network):
     def _seen(
         self, obs: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return what the first layer sees of observations: traits [N, C], features [M, N, F] and
-        the whole [M, 1, G]; which entities exist, [M, N]; and along which edges an entity hears of
-        one that exists, [M, R, N, N]."""
+        """Return the inputs of the first layer from observations: traits [N, C], features [M, N, F]
+        and the whole [M, 1, G]. Also return which entities exist, [M, N], and the edges [M, R, N,
+        N] by which an entity hears of an existing entity."""
         entities, m = self.entities, len(obs)
         padded = np.concatenate([obs, np.ones((m, 1), obs.dtype), np.zeros((m, 1), obs.dtype)], 1)
         present = np.ones((m, entities.n_entities), np.bool_)
         if len(entities.present):
             present = obs.take(entities.present, axis=1) > 0
         features = padded.take(entities.features, axis=1)
-        # A selection by index has another order in memory, which NumPy multiplies by another
-        # routine if there is more than one row. This routine rounds otherwise.
+        # `obs[:, index]` would have another order in memory. For several rows, NumPy would multiply
+        # such an array by another routine, which rounds differently.
         whole = obs.take(entities.whole, axis=1)[:, None]
         along = np.zeros((m, 0, 1, 1), np.bool_)
         if self.n_relations:
@@ -210,8 +210,8 @@ class Entities(Network):
         return entities.traits, features, whole, present, along
 
     def _pooled(self, x: FloatArray, present: NDArray[np.bool_]) -> FloatArray:
-        """Return the mean over the entities that exist, and without heads the maximum after it,
-        [M, 1, H or 2 H]. Both are 0 if none exists."""
+        """Return the mean over existing entities, and without heads also the maximum, [M, 1, H or
+        2 H]. Both are 0 if no entity exists."""
         share = present / np.maximum(present.sum(axis=1, keepdims=True), 1)
         mean: FloatArray = share.astype(np.float32)[:, None, :] @ x
         if self.heads:
@@ -222,16 +222,16 @@ class Entities(Network):
 
     @staticmethod
     def _told(x: FloatArray, along: NDArray[np.bool_]) -> list[FloatArray]:
-        """Return the means over the entities that each one hears of by each relation, R times
-        [M, N, H]."""
+        """Return R arrays [M, N, H], one for each relation: for each entity, the mean over entities
+        that it hears of."""
         share = along / np.maximum(along.sum(axis=3, keepdims=True), 1)
         return [share[:, r].astype(np.float32) @ x for r in range(share.shape[1])]
 
     def _attended(
         self, asked: FloatArray, present: NDArray[np.bool_], along: NDArray[np.bool_]
     ) -> FloatArray:
-        """Return what each entity gets from those that it hears of, and from all, [M, N, A], for
-        queries, keys and values."""
+        """Return the attention's results [M, N, A] from queries, keys and values: from neighbours
+        by each relation, and from all entities."""
         m, n = present.shape
         size = self.head_size
         shaped = asked.reshape(m, n, 3, -1, size).transpose(2, 0, 3, 1, 4)
@@ -255,14 +255,13 @@ class Entities(Network):
 
 @dataclass(frozen=True)
 class Graph(Entities):
-    """The same with edges: for each of the R relations of the layout's edges there are `heads` more
-    heads, by which an entity attends to those alone that it hears of by this relation (a mask of
-    the attention, as in Velickovic et al. 2018, and relations as in Schlichtkrull et al. 2018). An
-    entity that hears of nobody gets zeros.
+    """Entities with edges. For each of the R relations of the layout's edges, there are `heads`
+    more heads. With these heads, an entity attends only to entities that it hears of by the
+    relation (masks as in Velickovic et al. 2018, relations as in Schlichtkrull et al. 2018). An
+    entity without neighbours gets zeros.
 
-    The heads share the `H` numbers of the attention, as far as they can be divided. Without heads,
-    each entity gets the mean over those that it hears of by each relation, too. The joining layer
-    is then [(3 + R) H, H].
+    The heads share the `H` numbers of the attention. Without heads, each entity also gets the mean
+    over its neighbours by each relation. The joining layer is then [(3 + R) H, H].
     """
 
     heads: int = 1

@@ -420,8 +420,7 @@ class TrainConfig(Settings):
         return {**values, "settings": self.settings.to_dict(), **self.named_env_args}
 
     def to_save(self) -> dict[str, Any]:
-        """Return `to_dict` for files, which is signed if the user named all of it: see `signature`.
-        """
+        """Return `to_dict` for files, signed if the user named all of it: see `signature`."""
         is_named = not self.named_by_file and not isinstance(self.settings, UnknownSettings)
         # If `env` does not name the function, a resume would not find it.
         is_found = self.make_env is None or is_found_as(self.env, self.make_env)

@@ -1,7 +1,5 @@
 """Small environments whose steps have costs."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import gymnasium

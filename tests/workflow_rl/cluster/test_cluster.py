@@ -1,7 +1,5 @@
 """What is said of clusters that are not there. Needs no Ray."""
 
-from __future__ import annotations
-
 import importlib.util
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """The commands `train-duel` and `exploit`: from end to end."""
 
-from __future__ import annotations
-
 import json
 import shlex
 

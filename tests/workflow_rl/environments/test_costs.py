@@ -1,7 +1,5 @@
 """Costs of steps: where they are read from, what is refused, and how they come to a run's files."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys

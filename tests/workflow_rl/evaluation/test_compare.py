@@ -1,7 +1,5 @@
 """The figures of several agents together: by hand, against other libraries' and in simulation."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

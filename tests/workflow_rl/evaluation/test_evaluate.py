@@ -1,7 +1,5 @@
 """A score is of all the episodes asked for, and of none that the agent was chosen on."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

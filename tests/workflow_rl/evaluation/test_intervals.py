@@ -1,7 +1,5 @@
 """Intervals by hand, and how often they hold the true mean."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import TypeAlias

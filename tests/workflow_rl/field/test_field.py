@@ -1,7 +1,5 @@
 """Simulators of the field, each where it is installed: see `scripts/check_field.sh`."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import os

@@ -1,7 +1,5 @@
 """Undisturbed runs that several files of tests compare with; they may only be read or copied."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Small runs of presets, slow learners, and checks of what was learned from."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path

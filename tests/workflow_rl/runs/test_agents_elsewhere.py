@@ -1,7 +1,5 @@
 """Agents in the hands of others: decisions with probabilities and values, and `predict`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

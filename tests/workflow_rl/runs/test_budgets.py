@@ -1,7 +1,5 @@
 """Runs with budgets and with other rewards: what is asked and told, and which agent is kept."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

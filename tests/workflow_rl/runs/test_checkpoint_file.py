@@ -1,7 +1,5 @@
 """The file of a checkpoint gives back exactly what was written, and refuses all other files."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

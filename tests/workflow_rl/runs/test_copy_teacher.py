@@ -1,7 +1,5 @@
 """Runs that begin by copying a teacher."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

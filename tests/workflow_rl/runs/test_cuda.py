@@ -3,8 +3,6 @@
 CHECKED_DEVICE=cpu tries the tests themselves on a CPU.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

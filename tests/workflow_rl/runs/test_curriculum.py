@@ -1,7 +1,5 @@
 """Episodes that know how far the run is. CountingEnv shows in its observations what it is told."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

@@ -1,7 +1,5 @@
 """When an environment chooses the best of a run's agents."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """A team's policies in formats that others read: what comes out there is what the team plays."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

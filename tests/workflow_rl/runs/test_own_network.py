@@ -1,7 +1,5 @@
 """A torch module of the user's own: the same promises as for the networks of the package."""
 
-from __future__ import annotations
-
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -1,7 +1,5 @@
 """A user's torch module in a folder for a challenge: ONNX plays it there as torch does here."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

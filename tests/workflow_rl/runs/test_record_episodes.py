@@ -1,7 +1,5 @@
 """Recorded episodes are those that a teacher plays: a copy of either is the same, bit for bit."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

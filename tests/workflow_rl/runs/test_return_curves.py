@@ -1,7 +1,5 @@
 """Returns in words, and runs that differ in their seed alone."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Several policies in one run, each as if it were alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the user's own files name is opened; what only a stranger's file names is asked for."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Runs on zero-sum games, whose team's return is 0 whatever the agents do."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Files of episodes: what was written is read, and anything else is refused in one line."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A user's function plays: it sees the environment's observations and gives its actions."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import gymnasium

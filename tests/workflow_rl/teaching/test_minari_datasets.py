@@ -1,7 +1,5 @@
 """Datasets of Minari's: its library reads what we write, and we read what it writes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a workflow's text means, which orders there are, and who is due."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 

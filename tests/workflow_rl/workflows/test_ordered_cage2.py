@@ -1,7 +1,5 @@
 """CAGE-2 with an order: what is shown, what is forbidden, what it costs, and play on the bits."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

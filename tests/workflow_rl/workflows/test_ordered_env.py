@@ -1,7 +1,5 @@
 """An environment of one's own whose agent reaches milestones in an order."""
 
-from __future__ import annotations
-
 import itertools
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Orders from best to worst, and whether the order matters."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What search-workflow refuses, in one line, before an episode is played."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

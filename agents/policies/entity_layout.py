@@ -1,17 +1,16 @@
-"""Which numbers of an observation describe which entity, and what the actions do to it. No torch.
+"""The layout of entities in an observation, and the entities of actions. Imports no torch.
 
-An entity is one of several things of one kind, such as the hosts of a network. An environment
-declares its entities in an attribute `entities`, a mapping of these tables:
+Entities are several things of one kind, such as the hosts of a network. An environment declares its
+entities in an attribute `entities`, a mapping of these tables:
 
 features: int [N, F]. The columns of the flat observation that describe each of N entities by F
-    numbers, in the same order for all entities; -1 stands for a number that is always 0.
-actions: int [A, 2]. What each action is: the number of a verb, and the entity that the verb is done
-    to; or the number of an action that is done to no entity, and -1. The options of MultiDiscrete
-    follow one another.
+    numbers, in an order common to all entities. -1 means a number that is always 0.
+actions: int [A, 2]. An action on an entity has the number of its verb, and the entity. An action on
+    no entity has its own number, and -1. The rows of MultiDiscrete's choices follow one another.
 present: int [N], optional. The columns that are above 0 where an entity exists.
-traits: float [N, C], optional. Numbers that never change and tell the entities apart.
-edges: optional. By the name of a relation, int [E, 2] or [E, 3]: an entity, another one that it
-    hears of by this relation, and the column that is above 0 where this is so, or -1 for always.
+traits: float [N, C], optional. Constant numbers that distinguish the entities.
+edges: optional. For each name of a relation, int [E, 2] or [E, 3]: an entity, another entity that
+    it hears of, and the column that is above 0 where the edge exists, or -1 for always.
 
 All other columns of the observation describe the whole.
 """
@@ -32,13 +31,13 @@ Table = NDArray[np.int64]
 TABLES = ("features", "actions", "present", "traits", "edges")
 
 ALWAYS, NEVER = -2, -1
-"""Columns of observations that a 1 and a 0 follow."""
+"""Columns of a 1 and of a 0, if both are appended to observations."""
 
 
 class EntityLayout:
-    """The tables that an environment declares, checked, for observations of `n_inputs` numbers.
+    """The checked tables of an environment, for observations of `n_inputs` numbers.
 
-    A layout without actions is that of a critic. Raises ValueError for tables that cannot be.
+    A layout without actions is for a critic. Raises ValueError for wrong tables.
     """
 
     def __init__(self, n_inputs: int, tables: Mapping[str, Any]) -> None:
@@ -61,7 +60,7 @@ class EntityLayout:
         traits = np.asarray(tables.get("traits", ()))
         if not traits.size:
             traits = np.zeros((self.n_entities, 0))
-        # NaN is not less, either.
+        # This form of the comparison also refuses NaN.
         holds = traits.dtype.kind in "biuf" and (np.abs(traits) < np.finfo(np.float32).max).all()
         if traits.ndim != 2 or len(traits) != self.n_entities or not holds:
             raise ValueError(f"entities: traits has not {self.n_entities} rows of numbers")
@@ -70,7 +69,7 @@ class EntityLayout:
 
     @property
     def n_outputs(self) -> int:
-        """`A`, or 1 for the value."""
+        """`A` for an actor, 1 for a critic."""
         return len(self.actions) or 1
 
     @property
@@ -83,7 +82,7 @@ class EntityLayout:
 
     @functools.cached_property
     def n_plain(self) -> int:
-        """Outputs that belong to no entity: actions, or the value."""
+        """The number of outputs of no entity: of actions, or of the value."""
         if not len(self.actions):
             return 1
         return int(self.actions[~self._has_entity, 0].max(initial=-1)) + 1
@@ -96,14 +95,14 @@ class EntityLayout:
 
     @functools.cached_property
     def telling(self) -> Table:
-        """The columns that tell which edges exist."""
+        """The columns that decide which edges exist."""
         columns = np.concatenate([np.zeros(0, np.int64), *(e[:, 2] for e in self.edges.values())])
         return columns[columns >= 0]
 
     @functools.cached_property
     def neighbours(self) -> Table:
-        """The columns [R, N, N] that are above 0 where an entity hears of another one by one of R
-        relations, of an observation with a 1 and a 0 after it."""
+        """The columns [R, N, N] that are above 0 if an entity hears of another entity by a
+        relation. They are columns of an observation with a 1 and a 0 appended."""
         table = np.full((len(self.edges), self.n_entities, self.n_entities), NEVER)
         for of_relation, edges in zip(table, self.edges.values(), strict=True):
             entity, neighbour, column = edges.T
@@ -112,7 +111,7 @@ class EntityLayout:
 
     @functools.cached_property
     def places(self) -> Table:
-        """The place of each output [A] among the scores [N * V] and the outputs after them."""
+        """The index of each output [A] in the scores [N * V] with the other outputs appended."""
         if not len(self.actions):
             return np.zeros(1, np.int64)
         number, entity = self.actions.T
@@ -121,8 +120,8 @@ class EntityLayout:
 
     @functools.cached_property
     def alike(self) -> Table:
-        """A number for each column [n_inputs], the same for a feature of all entities; -1 for the
-        columns that say which entities and edges exist."""
+        """A number for each column [n_inputs], equal for one feature of all entities. It is -1 for
+        the columns that decide which entities and edges exist."""
         alike = np.full(self.n_inputs, -1)
         n_features = self.features.shape[1]
         alike[self.whole] = n_features + np.arange(len(self.whole))
@@ -133,7 +132,7 @@ class EntityLayout:
 
     @property
     def counts(self) -> dict[str, Any]:
-        """What two layouts must have in common if the same weights are to play both."""
+        """The properties that must be equal in two layouts if one network is to play both."""
         return {
             "features": self.features.shape[1],
             "traits": self.traits.shape[1],
@@ -144,7 +143,7 @@ class EntityLayout:
         }
 
     def demand_like(self, other: EntityLayout) -> None:
-        """Raise ValueError if the same weights cannot play this layout and another one."""
+        """Raise ValueError if one network's weights cannot play both this layout and the other."""
         counts, others = self.counts, other.counts
         for name, count in counts.items():
             if count != others[name]:
@@ -159,13 +158,13 @@ class EntityLayout:
         return {"n_inputs": self.n_inputs, **tables}
 
     def without_fixed_edges(self) -> EntityLayout:
-        """Return the layout as networks need it that know no edges."""
+        """Return the layout for networks that do not use edges."""
         told = {name: edges[edges[:, 2] >= 0] for name, edges in self.edges.items()}
         edges = {name: table for name, table in told.items() if len(table)}
         return layout_of({**self.to_plain(), "edges": edges})
 
     def _edges_of(self, relations: Any) -> dict[str, Table]:
-        """Return the edges [E, 3] of each relation. Raises ValueError for what are none."""
+        """Return the edges [E, 3] of each relation. Raises ValueError for other values."""
         if not isinstance(relations, Mapping) or not all(type(name) is str for name in relations):
             raise ValueError("entities: edges has no names of relations")
         if len(relations) * self.n_entities**2 > MOST:
@@ -187,7 +186,7 @@ class EntityLayout:
 
 
 def layout_of(values: Any) -> EntityLayout:
-    """Return the layout that `to_plain` described. Raises ValueError."""
+    """Return the layout from a result of `to_plain`. Raises ValueError."""
     if not isinstance(values, Mapping):
         raise ValueError(f"entities: {values!r:.50} are no tables")
     return EntityLayout(
@@ -197,14 +196,14 @@ def layout_of(values: Any) -> EntityLayout:
 
 
 def are_tables(values: Any) -> TypeGuard[Mapping[str, Any]]:
-    """Return whether values are meant as tables of entities, whatever they hold."""
+    """Return whether values have a name of a table of entities."""
     return isinstance(values, Mapping) and bool(values.keys() & set(TABLES))
 
 
 def declared(tables: Mapping[str, Any], n_inputs: int, n_outputs: int) -> EntityLayout:
     """Return the layout of an environment that declares `tables`. Raises ValueError.
 
-    n_inputs: numbers in an observation, without its mask. n_outputs: of the actor's network.
+    n_inputs: the numbers in an observation without its mask. n_outputs: the actor's outputs.
     """
     layout = EntityLayout(n_inputs, tables)
     if len(layout.actions) != n_outputs:
@@ -213,9 +212,9 @@ def declared(tables: Mapping[str, Any], n_inputs: int, n_outputs: int) -> Entity
 
 
 def carried(numbers: NDArray[Any], before: EntityLayout, after: EntityLayout) -> NDArray[Any]:
-    """Return numbers of columns, which are equal for columns that are alike, for another layout.
+    """Return numbers [n_inputs] of one layout's columns for another layout: see `alike`.
 
-    Raises ValueError if the other layout has columns that are like none of this one.
+    Raises ValueError if a column of the other layout is like no column of this layout.
     """
     of = dict(zip(before.alike.tolist(), numbers.tolist(), strict=True))
     if not of.keys() >= set(after.alike.tolist()):
@@ -224,7 +223,7 @@ def carried(numbers: NDArray[Any], before: EntityLayout, after: EntityLayout) ->
 
 
 def _table(tables: Mapping[str, Any], name: str, least: int, end: int) -> Table:
-    """Return a table of integers from `least` to `end` - 1. Raises ValueError for another."""
+    """Return a table of integers from `least` to `end` - 1. Raises ValueError."""
     table = np.asarray(tables.get(name, ()))
     if table.size and table.dtype.kind not in "iu":
         raise ValueError(f"entities: {name} holds other things than integers")

@@ -1,4 +1,4 @@
-"""Distributions over actions that are several choices, or numbers, or both beside each other."""
+"""Distributions over actions of several choices, of numbers, or of choices and numbers."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from workflow_rl.agents.policies.distributions import Outputs
 
 LARGEST_BOUND = 1e30
-"""Float32 holds the middle, the half width and its inverse of bounds below this number."""
+"""For bounds below this number, float32 holds the middle, the half width and its inverse."""
 LOG_STD_LIMITS = (-20.0, 2.0)
 HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 
 
 class Joint(Distribution):
-    """Distributions beside each other, independent of one another. Outputs, uniform numbers and the
-    numbers of an action are those of one part after another.
+    """Independent distributions as parts of one. Outputs, uniform numbers and an action's numbers
+    are the parts' numbers, in the order of the parts.
 
-    dtype: of actions. Equal parts make equal distributions of a kind.
+    dtype: the type of actions. Two distributions of a kind with equal parts are equal.
     """
 
     dtype: ClassVar[Any]
@@ -58,11 +58,11 @@ class Joint(Distribution):
         return hash(self.parts)
 
     def of_part(self, n: int, action: Any) -> Any:
-        """Return the actions of a part, as it takes them, in actions [M, K]."""
+        """Return a part's actions, in its own form, from actions [M, K]."""
         return self.parts[n].taken(action[:, self._numbers[n]])
 
     def _of_parts(self, outputs: Any, log_std: Any) -> list[tuple[Any, Any]]:
-        """Return the outputs of each part, and its log standard deviations if there are any."""
+        """Return the outputs and the log standard deviations, if any, of each part."""
         return [(outputs[:, at], None if log_std is None else log_std[at]) for at in self.outputs]
 
     def prepare(self, outputs: FloatArray, log_std: FloatArray | None = None) -> Prepared:
@@ -72,7 +72,7 @@ class Joint(Distribution):
         return tuple(prepared)
 
     def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
-        """Draw each part with uniform numbers of its own."""
+        """Draw each part with its own uniform numbers."""
         placed = zip(self.parts, self._arrays, self._draws, strict=True)
         return self._joined(
             [part.sample(prepared[of], rows, uniforms[:, drawn]) for part, of, drawn in placed]
@@ -85,7 +85,7 @@ class Joint(Distribution):
     def _joined(self, choices: Sequence[Choice]) -> Choice:
         actions, log_probs = zip(*choices, strict=True)
         columns = [action.reshape(len(action), -1).astype(self.dtype) for action in actions]
-        # np.sum would add one row of many choices in another order than several rows.
+        # np.sum would add a single row of many choices in another order than rows of a batch.
         return np.concatenate(columns, axis=1), functools.reduce(np.add, log_probs)
 
     def log_prob_and_entropy(
@@ -129,22 +129,22 @@ class MultiCategorical(Joint):
 
 
 def _places(sizes: Sequence[int]) -> tuple[list[slice], int]:
-    """Return where parts of these sizes stand one after another, and the sum of the sizes."""
+    """Return the slices of consecutive parts of these sizes, and the sum of the sizes."""
     ends = [0, *itertools.accumulate(sizes)]
     return [slice(start, end) for start, end in itertools.pairwise(ends)], ends[-1]
 
 
 @dataclass(frozen=True)
 class DiagonalGaussian(Distribution):
-    """`n_outputs` independent normal numbers; outputs are their means, and the log standard
-    deviations do not depend on the observation.
+    """`n_outputs` independent normal numbers. Outputs are their means. The log standard deviations
+    do not depend on the observation.
 
-    middle, half_width: they describe each number's bounds, [K] each. The outputs and the deviations
-    are in units in which the bounds are -1 and 1: an output of 1 is the mean `middle + half_width`.
-    Without bounds, the outputs are the means themselves. low, high: the ends of the action space,
-    [K] each, infinite where there are none; empty if nobody knows them. Actions are drawn beyond
-    these ends: an environment clips them, and so does an exported network. Distributions that
-    differ in the ends alone are equal. Raises ValueError for bounds that do not fit.
+    middle, half_width: describe each number's bounds, [K] each. Outputs and deviations have units
+    in which the bounds are -1 and 1: an output of 1 is the mean `middle + half_width`. Without
+    bounds, the outputs are the means. low, high: the ends of the action space, [K] each, or empty
+    if they are unknown. An end may be infinite. Drawn actions may be beyond the ends. Environments
+    and exported networks clip such actions. The ends do not count when distributions are compared.
+    Raises ValueError for bounds that do not fit.
     """
 
     n_outputs: int
@@ -201,7 +201,7 @@ class DiagonalGaussian(Distribution):
         return middle, half_width, np.log(half_width)
 
     def sample(self, prepared: Prepared, rows: Rows, uniforms: Uniforms) -> Choice:
-        """Draw by the transform of Box and Muller 1958, which takes a fixed number of uniforms."""
+        """Draw by the transform of Box and Muller 1958, which needs a fixed number of uniforms."""
         mean, log_std = (column[rows] for column in prepared)
         radius = np.sqrt(-2 * np.log1p(-uniforms[:, : self._n_pairs]))
         angle = 2 * np.pi * uniforms[:, self._n_pairs :]
@@ -248,9 +248,9 @@ class DiagonalGaussian(Distribution):
 
 
 class Mixed(Joint):
-    """Choices and numbers beside each other. An action is float32 [K], its choices too.
+    """Choices and numbers in one action, float32 [K]. Choices are float32 too.
 
-    The log standard deviations [n_outputs] of choices are not read.
+    The log standard deviations [n_outputs] have unused numbers for choices.
     """
 
     dtype = np.float32
@@ -279,11 +279,11 @@ class Mixed(Joint):
 class SquashedGaussian(Distribution):
     """Independent normal numbers, each squashed by tanh into its bounds.
 
-    Outputs are the means of all numbers, and then their log standard deviations, which are clipped
-    to LOG_STD_LIMITS.
+    Outputs are all means, and then all log standard deviations, which are clipped to
+    LOG_STD_LIMITS.
 
-    Haarnoja et al. 2018, "Soft Actor-Critic Algorithms and Applications", appendix C. Raises
-    ValueError for bounds that are not finite (as float32) or in the wrong order.
+    See Haarnoja et al. 2018, "Soft Actor-Critic Algorithms and Applications", appendix C. Raises
+    ValueError for bounds that are infinite in float32 or in the wrong order.
     """
 
     low: tuple[float, ...]
@@ -315,7 +315,7 @@ class SquashedGaussian(Distribution):
 
     @functools.cached_property
     def n_draws(self) -> int:  # type: ignore[override]
-        """Squashed numbers take as many draws as normal numbers."""
+        """The number of draws is the one of the normal numbers."""
         return self._gaussian.n_draws
 
     @property
@@ -339,7 +339,7 @@ class SquashedGaussian(Distribution):
         return ((action - self.middle) / self.half_width).astype(np.float32)
 
     def prepare(self, outputs: FloatArray, log_std: FloatArray | None = None) -> Prepared:
-        """Return means and log standard deviations before squashing, float32 [M, K] both."""
+        """Return means and log standard deviations before squashing, each float32 [M, K]."""
         mean, log_std = np.split(outputs, 2, axis=1)
         return mean, np.clip(log_std, *LOG_STD_LIMITS)
 
@@ -351,13 +351,13 @@ class SquashedGaussian(Distribution):
 
     def _squashed(self, number: FloatArray, log_prob: FloatArray) -> Choice:
         action = self.middle + self.half_width * np.tanh(number)
-        # log(1 - tanh(x)^2), which is log(0) in float32 where x is large.
+        # This is log(1 - tanh(x)^2). For a large x, that form would be log(0) in float32.
         log_slope = 2 * (math.log(2) - number - np.logaddexp(np.float32(0), -2 * number))
         return action, log_prob - (np.log(self.half_width) + log_slope).sum(axis=1)
 
 
 def from_plain(values: Sequence[Any]) -> Distribution:
-    """Return the distribution that `to_plain` described. Raises KeyError for an unknown kind."""
+    """Return the distribution from a result of `to_plain`. Raises KeyError for an unknown kind."""
     kinds: dict[str, Callable[[Any], Distribution]] = {
         "Categorical": Categorical,
         "MultiCategorical": MultiCategorical,

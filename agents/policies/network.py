@@ -1,5 +1,5 @@
-"""What a network is: one description, which workers, the learner and files share. And the first
-kind, a multilayer perceptron. No torch."""
+"""The description of a network, which workers, the learner and files share, and the kind MLP, a
+multilayer perceptron. Imports no torch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Shape: TypeAlias = tuple[int, ...]
 
 MOST = 1_000_000
-"""Numbers of an observation, and actions, that a file may speak of."""
+"""The most numbers in an observation, and the most actions, of a policy in a file."""
 OBS_LIMIT = np.float32(10)
 
 
@@ -40,7 +40,7 @@ class Layers(NamedTuple):
     biases: tuple[FloatArray, ...]
 
     def with_outputs(self, chosen: slice) -> Layers:
-        """Return the layers with some outputs of the last layer alone."""
+        """Return the layers with only some outputs of the last layer."""
         *weights, weight = self.weights
         *biases, bias = self.biases
         last = np.ascontiguousarray(weight[:, chosen]), bias[chosen].copy()
@@ -49,15 +49,15 @@ class Layers(NamedTuple):
 
 @dataclass(frozen=True)
 class Network(ABC):
-    """A network from observations to outputs: its sizes and its activation. A kind derives from it.
+    """The sizes and the activation of a network from observations to outputs. Each kind of network
+    is a subclass.
 
-    kind: the name in files and of `--network`. needs: the package that acting takes beside
-    NumPy, as pip names it.
-    declared: what the environment must declare, a field of `agents.spaces.Spaces` such as
-    "entities"; the kind then has an argument `layout`. shares_trunk: whether the last layer puts
-    out all outputs, so that an actor and a critic can share the others. takes_bytes: whether the
-    torch module takes observations of uint8, too. Further fields of a kind, with defaults, are its
-    `--network-arg`s.
+    kind: the name in files and in `--network`. needs: pip's name of the package that acting needs
+    besides NumPy.
+    declared: a field of `agents.spaces.Spaces` that the environment must declare, such as
+    "entities". The kind then has an argument `layout`. shares_trunk: whether the last layer has all
+    outputs, so that an actor and a critic can share the other layers. takes_bytes: whether the
+    torch module also takes observations of uint8. A kind's further fields are `--network-arg`s.
     """
 
     n_inputs: int
@@ -79,8 +79,8 @@ class Network(ABC):
         activation: str,
         args: Mapping[str, Any] = {},
     ) -> Self:
-        """Return the description of a network of these sizes. Raise ValueError for arguments that
-        the kind does not have.
+        """Return the description of a network of these sizes. Raise ValueError for unknown
+        arguments.
 
         args: further fields of the kind.
         """
@@ -88,7 +88,7 @@ class Network(ABC):
 
     @classmethod
     def fields_of(cls, args: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the further fields that `--network-arg`s ask for. Raises ValueError."""
+        """Return the further fields from `--network-arg`s. Raises ValueError."""
         known = {field.name for field in fields(cls)} - {field.name for field in fields(Network)}
         for name in args:
             if name not in known:
@@ -99,32 +99,32 @@ class Network(ABC):
     @classmethod
     @abstractmethod
     def of_layers(cls, layers: Layers, activation: str, **args: Any) -> Self:
-        """Return the description of a network with these arrays, which may not fit together.
+        """Return the description of a network with these arrays. The arrays may be inconsistent.
 
         args: further fields of the kind.
         """
 
     @classmethod
     def critics_args(cls, args: Mapping[str, Any], n_further: int) -> Mapping[str, Any]:
-        """Return the further fields of the critic beside an actor with these fields.
+        """Return the further fields of the critic for an actor with these fields.
 
-        n_further: how many numbers more than the actor the critic sees.
+        n_further: the number of values that only the critic sees.
         """
         return args
 
     @classmethod
     def lacking(cls, spaces: Spaces) -> str | None:
-        """Return a sentence about what an environment does not declare; None if it declares all."""
+        """Return a sentence about a missing declaration of an environment, or None."""
         return None
 
     @classmethod
     def known_of(cls, layout: Any) -> Any:
-        """Return what the network knows of the layout that an environment declares."""
+        """Return the part of an environment's layout that the network uses."""
         return layout
 
     @classmethod
     def layout_of(cls, values: Any) -> Any:
-        """Return the layout that its `to_plain` described. Raises ValueError."""
+        """Return the layout from a result of its `to_plain`. Raises ValueError."""
         raise NotImplementedError
 
     @abstractmethod
@@ -133,39 +133,40 @@ class Network(ABC):
 
     @abstractmethod
     def names(self) -> list[tuple[str, str]]:
-        """Return the torch module's names of each layer's weight, transposed there, and bias."""
+        """Return the torch module's names of each layer's weight and bias. The module's weights are
+        transposed."""
 
     @abstractmethod
     def forward(self, layers: Layers, obs: FloatArray) -> FloatArray:
         """Return the outputs [N, n_outputs] for observations [N, n_inputs].
 
-        The outputs of an observation must be the same bits whatever N is.
+        The outputs of an observation must be equal bit for bit with any N.
         """
 
     @property
     def memory_size(self) -> int:
-        """`S`, the numbers that the network keeps from step to step of an episode: its state."""
+        """`S`, the size of the state that the network keeps between steps of an episode."""
         return 0
 
     @property
     def burn_in(self) -> int:
-        """How many observations before an unroll the network sees again, to find its state."""
+        """The number of observations before an unroll from which the state is recomputed."""
         return 0
 
     @property
     def alike(self) -> NDArray[np.int64] | None:
-        """A number for each input: inputs of one number are normalised alike, those of -1 are not
-        normalised. None if each input is normalised by itself."""
+        """A number for each input. Inputs with equal numbers share statistics for normalising, and
+        inputs with -1 are not normalised. None if each input has its own statistics."""
         return None
 
     @property
     def limit(self) -> NDArray[np.float32] | np.float32:
-        """What normalised inputs are clipped to on either side, one number or one for each."""
+        """The bound of normalised inputs on both sides: one number, or a number for each input."""
         return OBS_LIMIT
 
     @property
     def sees_mask(self) -> bool:
-        """Whether the network sees the masks of observations too: see `distributions`."""
+        """Whether the network also sees the masks of observations: see `distributions`."""
         return False
 
     def step(
@@ -173,8 +174,8 @@ class Network(ABC):
     ) -> tuple[FloatArray, FloatArray]:
         """Return the outputs [N, n_outputs], and the states [N, S] after these observations.
 
-        state: [N, S], the states before them; all zeros at the beginning of an episode. A row must
-        be the same bits whatever N is.
+        state: [N, S], the states before these observations, zeros at an episode's beginning. A row
+        of results must be equal bit for bit with any N.
         """
         return self.forward(layers, obs), state
 
@@ -185,17 +186,17 @@ class Network(ABC):
         The module of a network with a memory is a `torch_memory.MemoryModule`.
 
         output_gain: scale of the last layer's initial weights. generator: draws the initial
-        weights; None leaves them uninitialised, for weights that are loaded next.
+        weights. None is for weights that are loaded next.
         """
 
     def try_out(self, module: Any, n_options: int) -> None:  # noqa: B027  # Few need it.
-        """Raise UserError if a new module of the user's does not do what it must.
+        """Raise UserError if a new module of the user's own class breaks its contract.
 
-        n_options: the size of the masks of actions; 0 if there are none.
+        n_options: the size of the masks of actions, 0 without masks.
         """
 
     def knows(self, names: Collection[str]) -> bool:
-        """Whether a torch module's `state_dict()` with these names is of this network."""
+        """Whether these are the names in the `state_dict()` of this network's torch module."""
         return {name for layer in self.names() for name in layer} == set(names)
 
     def fits(self, layers: Layers) -> bool:
@@ -213,15 +214,15 @@ class Network(ABC):
         return Layers(tuple(map(copied, weights)), tuple(map(copied, biases)))
 
     def state(self, layers: Layers) -> dict[str, FloatArray]:
-        """Return the inverse of `layers`, as arrays."""
+        """Return the `state_dict()` from layers, as arrays."""
         names = itertools.chain.from_iterable(self.names())
         arrays = itertools.chain.from_iterable(zip(*layers, strict=True))
         return {name: array.T.copy() for name, array in zip(names, arrays, strict=True)}
 
 
 class MemoryNetwork(Network):
-    """A network that may keep a state: it defines `memory_size` and `step`. Its `forward` is its
-    `step` at the beginning of an episode."""
+    """A network that may keep a state. It defines `memory_size` and `step`. `forward` is `step` at
+    an episode's beginning."""
 
     def forward(self, layers: Layers, obs: FloatArray) -> FloatArray:
         return self.step(layers, obs, np.zeros((len(obs), self.memory_size), np.float32))[0]
@@ -230,10 +231,10 @@ class MemoryNetwork(Network):
 def hidden_layers(
     weights: tuple[FloatArray, ...], biases: tuple[FloatArray, ...], activation: str, x: FloatArray
 ) -> FloatArray:
-    """Return what hidden layers make of x [N, 1, in], [N, 1, out].
+    """Return the outputs [N, 1, out] of hidden layers for x [N, 1, in].
 
-    Each row is a vector-matrix product of its own. For a plain [N, in] @ [in, out], the BLAS would
-    sum in another order for another N, and a run would depend on how many envs share a pass.
+    Each row has its own vector-matrix product. In [N, in] @ [in, out], the order of BLAS's sums
+    depends on N, so a run's results would depend on the number of envs in a pass.
     """
     activate = ACTIVATIONS[activation]
     for weight, bias in zip(weights, biases, strict=True):
@@ -253,7 +254,7 @@ class MLP(Network):
 
     @property
     def sizes(self) -> list[int]:
-        """Numbers between the layers, from the inputs to the outputs."""
+        """The sizes of the inputs, the hidden layers and the outputs."""
         return [self.n_inputs, *self.hidden_sizes, self.n_outputs]
 
     def shapes(self) -> list[tuple[Shape, Shape]]:
@@ -272,8 +273,8 @@ class MLP(Network):
     def module(self, output_gain: float, generator: torch.Generator | None) -> torch.nn.Sequential:
         """See Network.
 
-        Orthogonal weights (gain sqrt(2), `output_gain` for the last layer) and zero biases, the
-        initialisation that Andrychowicz et al. 2021, section 3.2, found best for PPO.
+        Weights are orthogonal (gain sqrt(2), or `output_gain` for the last layer), and biases are
+        zero. Andrychowicz et al. 2021, section 3.2, found this initialisation best for PPO.
         """
         from torch import nn
 

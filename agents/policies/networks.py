@@ -1,4 +1,4 @@
-"""The kinds of networks by their names. No torch."""
+"""The kinds of networks by their names. Imports no torch."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 class _Networks(UserDict[str, "type[Network] | None"]):
-    """Networks by their kinds, which are imported when one of them is asked for: the first, which
-    most runs have alone, before the others."""
+    """Networks by their kinds. A lookup imports the MLP first, because most runs need no other
+    kind. If the name is another kind, the lookup imports all kinds."""
 
     def __getitem__(self, kind: str) -> type[Network]:
         if self.data[kind] is None:

@@ -1,4 +1,4 @@
-"""The actor without torch, with which workers choose actions."""
+"""The actor that chooses actions in workers. It needs no torch."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ OPTIONAL_ARRAYS = ("log_std", "obs_mean", "obs_scale")
 
 
 class Actor(Protocol):
-    """A player in any number of envs at once.
+    """A player in any number of envs.
 
-    Its actions in an env depend on the seed and the observations there, and on nothing else.
-    Threads may share an actor that allows it, if each thread plays in envs of other numbers.
+    Its actions in an env depend only on the seed and the observations of this env. Threads may
+    share a thread-safe actor, if each thread plays in its own envs.
     """
 
     policy_version: int
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
-        """Begin an episode in env number `env`, with random choices that follow from `seed`.
+        """Begin an episode in env number `env`. `seed` determines the random choices.
 
-        n_acted: how often another actor has acted in the episode before. An actor that has a
-        `burn_in`, see `burn_in_of`, takes one argument more, `seen`: the last observations that
-        were acted on before, [K, D], oldest first; None if there are none.
+        n_acted: how often another actor has already acted in the episode. An actor with a
+        `burn_in`, see `burn_in_of`, has a further argument `seen`: the episode's last observations
+        before this actor, [K, D], oldest first, or None.
         """
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
-        """Return actions in `envs`, one for each of the observations [M, D], and their
+        """Return an action for each observation [M, D] in `envs`, and the actions'
         log-probabilities, float32 [M]."""
 
 
 class Policy(Actor, Protocol):
-    """An actor whose actions follow from arrays. masked: whether observations end with masks.
-    greedy: whether it chooses the likeliest actions."""
+    """An actor whose actions depend on arrays. masked: whether observations end with masks. greedy:
+    whether the actor chooses the likeliest actions."""
 
     greedy: bool
 
@@ -66,37 +66,37 @@ class Policy(Actor, Protocol):
 
 
 class Parameters(Protocol):
-    """All that a policy's actions follow from: plain arrays."""
+    """The plain arrays that determine a policy's actions."""
 
     def actor(self, policy_version: int = 0, greedy: bool = False) -> Policy:
-        """Return the policy with these parameters. greedy: it chooses the likeliest actions."""
+        """Return the policy with these parameters. greedy: see Policy."""
 
     def player(self, policy_version: int = 0, greedy: bool | None = None) -> Policy:
-        """Return the policy as it plays after the training. greedy: None: as it is to be played."""
+        """Return the policy for playing after training. greedy: by default, the agent's choice."""
 
     def to_be_sampled(self) -> Parameters:
-        """Return the same parameters, to be played by sampling actions."""
+        """Return the parameters of a player that samples its actions."""
 
     def packed(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the settings, which are plain, and the arrays, by name, as files hold them."""
+        """Return plain settings by name, and arrays by name, for files."""
 
 
 def burn_in_of(actor: Actor) -> int:
-    """Return how many of an episode's last observations the actor sees again before it goes on."""
+    """Return how many of an episode's last observations an actor needs to recompute its state."""
     burn_in: int = getattr(actor, "burn_in", 0)
     return burn_in
 
 
 class PolicyParameters(NamedTuple):
-    """All that an actor's actions follow from: plain arrays, float32.
+    """The float32 arrays and the settings that determine an actor's actions.
 
     weights, biases: see `network.Layers`. log_std: [K], if the distribution has one. obs_mean,
-    obs_scale: [D]; the network sees (observation - obs_mean) * obs_scale, clipped to its `limit` on
-    either side, or the observation itself where they are None. distribution: None is Categorical
-    over the outputs. network, network_args: a key of `networks.NETWORKS`, and the further fields of
-    this kind. masked: whether observations end with a mask, see `distributions`. n_further: how
-    many numbers may stand before the mask that the critic sees and the actor does not. sampled:
-    whether the agent is to be played by sampling its actions: see `player`.
+    obs_scale: [D] or None. The network sees (observation - obs_mean) * obs_scale, clipped to the
+    network's `limit`, or observations unchanged. distribution: None is Categorical over the
+    outputs. network: a key of `networks.NETWORKS`. network_args: further fields of this kind.
+    masked: whether observations end with a mask, see `distributions`. n_further: the number of
+    values for the critic only that may be before the mask. sampled: whether the agent samples its
+    actions after training: see `player`.
     """
 
     weights: tuple[FloatArray, ...]
@@ -149,11 +149,10 @@ class PolicyParameters(NamedTuple):
         return settings, arrays
 
     def on(self, layout: Any, distribution: Distribution) -> PolicyParameters:
-        """Return the policy for an environment with another layout, such as other entities, and so
-        with other actions.
+        """Return the policy for another layout and its actions, such as for other entities.
 
-        Raises ValueError if the same weights cannot play it: if entities are described by other
-        numbers or have other verbs, for images of other shapes.
+        Raises ValueError if the weights cannot play the layout: if entities have other features or
+        verbs, or images have other shapes.
         """
         from workflow_rl.agents.policies.entity_layout import carried
 
@@ -170,7 +169,7 @@ class PolicyParameters(NamedTuple):
         return policy._replace(obs_mean=mean, obs_scale=scale)
 
     def obs_dim_of(self, network: Network) -> int:
-        """Return the numbers in an observation, with its mask. network: see `described`."""
+        """Return the size of an observation with its mask. network: see `described`."""
         return network.n_inputs + (network.n_outputs if self.masked else 0)
 
 
@@ -180,25 +179,25 @@ def normalised_obs(
     scale: FloatArray,
     limit: FloatArray | np.float32 = OBS_LIMIT,
 ) -> FloatArray:
-    """Return observations [N, D] shifted, scaled, and clipped to the limit on either side."""
+    """Return observations [N, D] shifted, scaled, and clipped to the limit on both sides."""
     shifted = (obs.astype(np.float32) - mean) * scale
-    # np.clip would do the same in three times the time.
+    # np.clip takes three times as long.
     return np.minimum(np.maximum(shifted, -limit), limit)
 
 
 def likely_repeats(obs: NDArray[Any], most: int = REPEATING_BYTES) -> bool:
-    """Whether observations [N, D] are likely to repeat bit for bit: a few integers, unlike
-    measurements or pictures. The answer depends on their type alone, so that runs do not differ."""
+    """Whether observations [N, D] are likely to repeat bit for bit, as a few integers do, but not
+    measurements or images. The answer depends only on type and size, so that runs do not differ."""
     return obs.dtype.kind in "biu" and obs.itemsize * obs.shape[1] <= most
 
 
 class NumpyPolicy:
     """A policy: a network without torch, and a distribution over actions.
 
-    An observation, and the state of a network that has one, give the same outputs bit for bit,
-    alone or in any batch. So a policy without a state can remember what it computed for an
-    observation: CAGE-2's observations repeat, and most need no forward pass. Threads may share a
-    policy: see Actor.
+    An observation, with the network's state if it has one, gives equal outputs bit for bit in any
+    batch. So a policy without a state can remember its results for an observation. For example,
+    most observations of CAGE-2 repeat, and need no forward pass. Threads may share a policy: see
+    Actor.
     """
 
     def __init__(
@@ -209,14 +208,14 @@ class NumpyPolicy:
         self.greedy = greedy
         self.distribution = parameters.distribution or Categorical(self.network.n_outputs)
         self._randoms = {0: np.random.default_rng(0)}
-        # By env, except at the beginning of an episode, when they are zeros.
+        # The states by env. Before the first step of an episode, an env has no entry: zeros.
         self._states: dict[int, FloatArray] = {}
         self._memory = _Memory()
 
     def __getstate__(self) -> dict[str, Any]:
-        # Copies: another thread may begin an episode meanwhile.
+        # The dictionaries are copied, because another thread may begin an episode meanwhile.
         copies = {"_randoms": self._randoms.copy(), "_states": self._states.copy()}
-        # With the network's class, so that a worker imports a kind of the user's own.
+        # The network is included, so that a worker imports the user's own class of networks.
         return {**vars(self), **copies, "network": self.network}
 
     @functools.cached_property
@@ -226,7 +225,7 @@ class NumpyPolicy:
 
     @functools.cached_property
     def obs_dim(self) -> int:
-        """Numbers in an observation, with its mask."""
+        """The size of an observation with its mask."""
         return self.parameters.obs_dim_of(self.network)
 
     @property
@@ -240,7 +239,7 @@ class NumpyPolicy:
     def outputs(self, obs: NDArray[Any], envs: Sequence[int] | None = None) -> FloatArray:
         """Return the outputs [N, n_outputs] for observations [N, obs_dim].
 
-        envs: N envs, whose states the network begins with, and which stay as they are; None: each
+        envs: N envs with the network's states, which are not changed. None means that each
         observation is the first of an episode.
         """
         if envs is None or not self.network.memory_size:
@@ -249,7 +248,7 @@ class NumpyPolicy:
         return self._after(obs, envs)[0]
 
     def _seen(self, obs: NDArray[Any]) -> tuple[FloatArray, NDArray[Any] | None]:
-        """Return what the network sees of observations, and their masks, if they have any."""
+        """Return the network's inputs from observations, and the observations' masks, if any."""
         parameters, mask = self.parameters, None
         if parameters.masked:
             n_inputs = self.network.n_inputs
@@ -259,18 +258,18 @@ class NumpyPolicy:
             obs = normalised_obs(obs, parameters.obs_mean, parameters.obs_scale, limit)
         if mask is not None and self.network.sees_mask:
             obs = np.concatenate([obs, mask], axis=1)
-        # Rows of another layout in memory would be summed in another order.
+        # In another memory layout, rows would be summed in another order.
         return np.ascontiguousarray(obs, np.float32), mask
 
     def _prepare(self, obs: NDArray[Any]) -> Prepared:
         return self.distribution.prepare(self.outputs(obs), self.parameters.log_std)
 
     def act_batch(self, obs: NDArray[Any], randoms: Sequence[np.random.Generator]) -> Choice:
-        """Return actions and log-probabilities float32 [N] for observations [N, obs_dim], each of
-        them the first of an episode if the network has a state.
+        """Return actions and log-probabilities float32 [N] for observations [N, obs_dim]. A network
+        with a state takes each observation as the first of an episode.
 
-        Row `n` draws `distribution.n_draws` numbers from `randoms[n]`: each episode has a random
-        stream of its own.
+        Row `n` draws `distribution.n_draws` numbers from `randoms[n]`: each episode has its own
+        random numbers.
         """
         if likely_repeats(obs, REMEMBERED_BYTES):
             prepared, rows = self._memory.recall(obs, self._prepare)
@@ -294,7 +293,7 @@ class NumpyPolicy:
         self, seed: int, env: int = 0, n_acted: int = 0, seen: NDArray[Any] | None = None
     ) -> None:
         if not self.greedy:
-            # PCG64 can skip draws: the numbers of step `t` follow from the seed and `t` alone.
+            # PCG64 can skip draws, so step `t`'s numbers depend only on the seed and `t`.
             bits = np.random.PCG64(seed)
             bits.advance(n_acted * self.distribution.n_draws)
             self._randoms[env] = np.random.Generator(bits)
@@ -305,8 +304,8 @@ class NumpyPolicy:
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
         """Return actions and log-probabilities in these envs: see Actor. For one env, the
-        observation may be [obs_dim]. Observations may hold what only the critic sees, too. Raises
-        ValueError for other shapes."""
+        observation may be [obs_dim]. Observations may include the values for the critic only.
+        Raises ValueError for other shapes."""
         obs = self._own(np.atleast_2d(obs))
         if obs.shape != (len(envs), self.obs_dim):
             raise ValueError(
@@ -318,7 +317,7 @@ class NumpyPolicy:
     def act_in(
         self, obs: NDArray[Any], envs: Sequence[int], randoms: Sequence[np.random.Generator]
     ) -> Choice:
-        """Return what `act` returns, with the numbers of `randoms` instead of the policy's own."""
+        """Do the same as `act` with random numbers of `randoms` instead of the policy's own."""
         if not self.network.memory_size:
             return self.act_batch(obs, randoms)
         outputs = self._go_on(obs, envs)
@@ -326,25 +325,25 @@ class NumpyPolicy:
         return self._choice(prepared, np.arange(len(obs)), randoms)
 
     def forget(self, envs: Iterable[int]) -> None:
-        """Set the states of these envs to those at the beginning of an episode."""
+        """Reset the states of these envs to an episode's beginning."""
         for env in envs:
             self._states.pop(env, None)
 
     def _own(self, obs: NDArray[Any]) -> NDArray[Any]:
-        """Return observations [M, D] without what only the critic sees, if that is there."""
+        """Return observations [M, D] without values for the critic only, if they have any."""
         n_inputs, n_further = self.network.n_inputs, self.parameters.n_further
         if not n_further or obs.shape[1] != self.obs_dim + n_further:
             return obs
         return np.delete(obs, slice(n_inputs, n_inputs + n_further), axis=1)
 
     def _go_on(self, obs: NDArray[Any], envs: Sequence[int]) -> FloatArray:
-        """Return the outputs for these envs' observations, and move their states on."""
+        """Return the outputs for these envs' observations, and update the envs' states."""
         outputs, states = self._after(obs, envs)
         self._states.update(zip(envs, states, strict=True))
         return outputs
 
     def _after(self, obs: NDArray[Any], envs: Sequence[int]) -> tuple[FloatArray, FloatArray]:
-        """Return the outputs for these envs' observations, and the states after them."""
+        """Return the outputs for these envs' observations, and the states afterwards."""
         numbers, mask = self._seen(obs)
         begin = np.zeros(self.network.memory_size, np.float32)
         states = np.stack([self._states.get(env, begin) for env in envs])
@@ -353,7 +352,7 @@ class NumpyPolicy:
 
 
 class _Memory:
-    """What a policy has computed for the observations that it has seen, a row each.
+    """A policy's results for the observations that it has seen, in a row for each observation.
 
     Threads may share a memory. A copy or a pickle of a memory is empty.
     """
@@ -363,10 +362,10 @@ class _Memory:
         self._forget(None)
 
     def _forget(self, dtype: np.dtype[Any] | None) -> None:
-        # The same bytes are other numbers in another type.
+        # Equal bytes mean different numbers in different types.
         self._dtype = dtype
         self._row_of: dict[bytes, int] = {}
-        # New columns: other threads may still read the old ones, whose rows never change.
+        # New columns are made, because other threads may still read rows of the old columns.
         self._columns: Prepared = ()
 
     def __reduce__(self) -> tuple[type[_Memory], tuple[()]]:
@@ -375,9 +374,9 @@ class _Memory:
     def recall(
         self, obs: NDArray[Any], prepare: Callable[[NDArray[Any]], Prepared]
     ) -> tuple[Prepared, Rows]:
-        """Return all that is remembered, and the row of each observation [N, D].
+        """Return all remembered results, and the row of each observation [N, D].
 
-        New observations are added with what `prepare` computes for them.
+        Results of `prepare` for new observations are added.
         """
         obs = np.ascontiguousarray(obs)
         keys = obs.view(np.dtype((np.void, obs.itemsize * obs.shape[1])))[:, 0].tolist()

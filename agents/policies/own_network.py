@@ -1,6 +1,6 @@
-"""Networks of the user's own: a class of torch modules, with which workers act too.
+"""Networks of the user's own: a class of torch modules. Workers act with such modules too.
 
-Whatever imports this module imports torch. Only runs with such a network do.
+This module imports torch. Only runs with the user's own network import this module.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ SEEN_AGAIN = 64
 
 @dataclass(frozen=True)
 class OwnNetwork(MemoryNetwork):
-    """A network that is a torch module of the user's: see docs/how-to/own-network.md.
+    """A network from the user's class of torch modules: see docs/how-to/own-network.md.
 
-    Its arrays are those of the module's `state_dict()`, in order, all of them as weights. The first
-    one holds the sizes. The module acts on one thread, one row at a time: so a row has the same
-    bits in any company.
+    Its weights are all arrays of the module's `state_dict()`, in order. The first array has the
+    sizes. The module acts on one thread, and on one row at a time, so that a row's outputs are
+    equal bit for bit in any batch.
 
-    make: the class of the module. args: of the class, besides the sizes.
+    make: the module's class. args: arguments of the class besides the sizes.
     """
 
     args: Mapping[str, Any] = field(default_factory=dict)
@@ -60,8 +60,8 @@ class OwnNetwork(MemoryNetwork):
 
     @property
     def given(self) -> dict[str, Any]:
-        """The arguments that the class is called with: of the sizes and the activation those that
-        it takes."""
+        """The arguments for the class. The hidden sizes and the activation are passed only if the
+        class takes them."""
         taken = inspect.signature(self.make).parameters
         optional = {"hidden_sizes": self.hidden_sizes, "activation": self.activation}
         sizes = {name: value for name, value in optional.items() if name in taken}
@@ -93,22 +93,22 @@ class OwnNetwork(MemoryNetwork):
         return forward is not None and "mask" in inspect.signature(forward).parameters
 
     def shapes(self) -> list[tuple[Shape, Shape]]:
-        """See Network. A user's arrays are no pairs: see `fits`."""
+        """See Network. The user's arrays are not pairs of weight and bias: see `fits`."""
         raise NotImplementedError
 
     def names(self) -> list[tuple[str, str]]:
-        """See Network. A user's arrays are no pairs: see `knows`."""
+        """See Network. The user's arrays are not pairs of weight and bias: see `knows`."""
         raise NotImplementedError
 
     def knows(self, names: Collection[str]) -> bool:
         return next(iter(names), None) == "sizes"
 
     def fits(self, layers: Layers) -> bool:
-        """See Network. Makes a module without memory for its numbers, if the class allows it."""
+        """See Network. Makes a module on the device "meta", without data, if the class allows."""
         try:
             with torch.device("meta"):
                 state = self.module(1.0, None).state_dict()
-        except UserError:  # A constructor may read numbers.
+        except UserError:  # The constructor may read data.
             state = self.module(1.0, None).state_dict()
         return [tuple(array.shape) for array in state.values()] == [
             array.shape for array in layers.weights
@@ -122,7 +122,7 @@ class OwnNetwork(MemoryNetwork):
         return dict(zip(names, (array.copy() for array in layers.weights), strict=True))
 
     def module(self, output_gain: float, generator: torch.Generator | None) -> OwnModule:
-        """See Network. The class draws its own initial weights, from torch's random numbers."""
+        """See Network. The class draws its own initial weights from torch's random numbers."""
         return OwnModule(self, generator)
 
     def try_out(self, module: Any, n_options: int) -> None:
@@ -134,7 +134,7 @@ class OwnNetwork(MemoryNetwork):
         return acted(self._acting(layers), obs, state)
 
     def _acting(self, layers: Layers) -> OwnModule:
-        """Return the module with these arrays, which is made once for one policy's arrays."""
+        """Return the module with these arrays. A module is made once for the arrays of a policy."""
         arrays, module = vars(self).get("_made", (None, None))
         if arrays is not layers.weights:
             module = self.module(1.0, None).eval().requires_grad_(False)
@@ -149,9 +149,9 @@ class OwnNetwork(MemoryNetwork):
 
 
 def kind_of(make: Callable[..., Any], name: str | None = None) -> str:
-    """Make a user's class of torch modules known as a kind of network. Return its name.
+    """Register a user's class of torch modules as a kind of network. Return its name.
 
-    name: "module:Name", by default where the class was defined.
+    name: "module:Name", by default the name from the class definition.
     """
     name = name or f"{make.__module__}:{make.__qualname__}"
     known = NETWORKS.get(name)
@@ -162,9 +162,10 @@ def kind_of(make: Callable[..., Any], name: str | None = None) -> str:
 
 
 def load_network(name: str) -> str:
-    """Return the name of a kind of network; import the class that "module:Name" names.
+    """Return the name of a kind of network. For "module:Name", the class is imported.
 
-    Call this for names that the user has typed, never for those from a file. Raises ValueError.
+    Call this only for names that the user has typed, never for names from a file. Raises
+    ValueError.
     """
     if ":" in name:
         make = attribute_named(name)
@@ -176,14 +177,14 @@ def load_network(name: str) -> str:
     return name
 
 
-_global_generator = threading.RLock()  # A user's module draws its weights from torch's only one.
+_global_generator = threading.RLock()  # Modules draw weights from torch's global generator.
 
 
 class OwnModule(MemoryModule):
-    """A user's module, called as its signature asks: with states and masks, or without.
+    """A user's module. It is called with states and masks if its signature has them.
 
-    generator: seeds torch's random numbers while the user's module is made; None leaves the initial
-    weights to chance, for weights that are loaded next.
+    generator: seeds torch's random numbers while the user's module is made. None is for weights
+    that are loaded next.
     """
 
     def __init__(self, network: OwnNetwork, generator: torch.Generator | None) -> None:
@@ -227,7 +228,7 @@ def _made(network: OwnNetwork) -> Any:
 
 
 def told_by_module(network: OwnNetwork, name: str) -> Any:
-    """Return what a module's property or method of this name returns. Raises UserError."""
+    """Return the value of a module's property or method. Raises UserError."""
     with _global_generator, torch.random.fork_rng(devices=[]):
         module = _made(network)
     try:
@@ -238,7 +239,8 @@ def told_by_module(network: OwnNetwork, name: str) -> Any:
 
 
 def acted(module: OwnModule, obs: FloatArray, state: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the outputs [N, n_outputs] and the next states [N, S], on one thread, row by row."""
+    """Return the outputs [N, n_outputs] and the next states [N, S], computed row by row on one
+    thread."""
     n_threads = torch.get_num_threads()
     if n_threads != 1:
         torch.set_num_threads(1)
@@ -258,10 +260,10 @@ def acted(module: OwnModule, obs: FloatArray, state: FloatArray) -> tuple[FloatA
 
 
 def require_contract(network: OwnNetwork, module: OwnModule, n_options: int) -> None:
-    """Call a new module as the learner and as workers do. Raises UserError.
+    """Test calls of a new module as in the learner and in workers. Raises UserError.
 
-    n_options: the size of the masks of actions; 0 if the module gets none. The weights, of which
-    some may begin as zeros, are others meanwhile.
+    n_options: the size of the masks of actions, 0 without masks. The test changes the weights,
+    because initial zeros could hide faults. Afterwards the weights are restored.
     """
     if not isinstance(module.own, torch.nn.Module):
         raise UserError(f"{network.kind} is no class of torch.nn.Module")
@@ -270,7 +272,7 @@ def require_contract(network: OwnNetwork, module: OwnModule, n_options: int) -> 
     with _global_generator, torch.random.fork_rng(devices=[]), torch.no_grad():
         for parameter in module.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=random), alpha=0.1)
-        copy = network.module(1.0, None)  # As a worker makes it.
+        copy = network.module(1.0, None)  # A worker makes its module like this.
         copy.load_state_dict(module.state_dict())
         for size in {0, n_options if network.sees_mask else 0}:
             _try(network, module, copy, size, random)
@@ -290,8 +292,7 @@ def _try(
     n_options: int,
     random: torch.Generator,
 ) -> None:
-    """Call the module for three rows, together and alone, in training and in acting, and call its
-    copy."""
+    """Call the module for three rows, in one batch and alone, in both modes. Also call its copy."""
     n_rows = 3
     rows = torch.randn(n_rows, network.n_inputs, generator=random)
     mask = (torch.rand(n_rows, n_options, generator=random) < 0.5).float()

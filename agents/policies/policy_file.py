@@ -1,7 +1,7 @@
-"""Policy files: plain arrays in a zip archive, which are read without torch and without pickle.
+"""Policy files: plain arrays in a zip archive. They are read without torch and without pickle.
 
-Somebody else may have made them. They are read without unpacking more than their size, and sealed
-with their own digest, so that every change shows.
+A stranger may have made a file, so a reader never unpacks more than the file's size. A file ends
+with a digest of its content, so that every change is noticed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Parsed = TypeVar("Parsed")
 def save_policy(file: Path | IO[bytes], policy: Parameters, about: Mapping[str, Any]) -> None:
     """Write a policy or a team as a sealed .npz file.
 
-    about: plain values that are kept with the policy, such as its environment.
+    about: plain values that are saved with the policy, such as its environment.
     """
     save_file(file, *policy.packed(), about)
 
@@ -72,11 +72,11 @@ def save_file(
 def load_policy(
     path: str | os.PathLike[str], content: bytes | None = None
 ) -> tuple[PolicyParameters, dict[str, Any]]:
-    """Return the policy and what was kept with it. Nothing in the file is run.
+    """Return the policy and the values saved with it. No code in the file is run.
 
-    content: what the file holds, if it was read already.
+    content: the file's content, if it was already read.
 
-    Raises OSError, and ValueError, which says what is wrong, for other files.
+    Raises OSError, and ValueError with a reason for other files.
     """
     return load_file(path, unpacked, content)
 
@@ -87,10 +87,10 @@ def load_file(
     content: bytes | None = None,
     kind: str = "policy file",
 ) -> tuple[Parsed, dict[str, Any]]:
-    """Return what `parsed` makes of a file's settings and arrays, and what was kept with it.
+    """Return the result of `parsed` for a file's settings and arrays, and the values saved with it.
 
-    parsed: may raise anything. content: see `load_policy`, which raises the same. kind: what an
-    error calls the file.
+    parsed: may raise any error. content, errors: see `load_policy`. kind: the name of such files in
+    error messages.
     """
     try:
         archive = read_archive(Path(path), content)
@@ -111,10 +111,10 @@ def load_file(
 def unpacked(
     settings: Mapping[str, Any], arrays: Mapping[str, Any], may_be_own: bool = False
 ) -> PolicyParameters:
-    """Return the policy that was `packed`. Raises UserError, and anything else.
+    """Return the policy from a result of `packed`. Raises UserError or any other error.
 
-    may_be_own: whether the network may be a class of the user's. What such a class makes of the
-    arrays is not checked: the class may not be imported yet.
+    may_be_own: whether the network may be a class of the user's own. The arrays of such a class are
+    not checked, because the class may not be imported yet.
     """
     weights, biases = _numbered(arrays, "weight"), _numbered(arrays, "bias")
     given = [name for name in OPTIONAL_ARRAYS if name in arrays]
@@ -141,7 +141,7 @@ def unpacked(
 
 
 def _numbered(arrays: Mapping[str, Any], kind: str) -> tuple[Any, ...]:
-    """Return the arrays of a kind in the order of their numbers, from 0 on."""
+    """Return the arrays of a kind in the order of their numbers, which begin at 0."""
     found: list[Any] = []
     while (name := f"{kind}_{len(found)}") in arrays:
         found.append(arrays[name])
@@ -170,7 +170,7 @@ def _fits_together(policy: PolicyParameters) -> bool:
 
 
 def sealed(archive: bytes) -> bytes:
-    """Return an archive without a comment with its SHA-256 as its comment."""
+    """Add an archive's SHA-256 as its comment. The archive must not have a comment yet."""
     assert archive[-_END_SIZE:].startswith(_END)
     content = archive[:-2] + _LENGTH
     return content + hashlib.sha256(content).hexdigest().encode()
@@ -179,10 +179,10 @@ def sealed(archive: bytes) -> bytes:
 def read_archive(path: Path, archive: bytes | None = None) -> bytes:
     """Return an intact archive whose members are stored uncompressed, without overlaps.
 
-    archive: what the file holds, if it was read already.
+    archive: the file's content, if it was already read.
 
-    NumPy writes such archives. A few kilobytes that are compressed, or that many members
-    share, could unpack to more than any memory holds.
+    NumPy writes such archives. A few kilobytes that are compressed, or that many members share,
+    could unpack to more than the machine's memory.
 
     Raises OSError, and ValueError for any other file.
     """
@@ -212,10 +212,10 @@ def _content(path: Path) -> bytes:
 
 
 def is_intact(archive: bytes) -> bool:
-    """Whether an archive is as it was sealed. Without a seal: whether its members are as written.
+    """Return whether an archive matches its digest, or without a digest, its members' checksums.
 
-    NumPy's reader accepts most changes: without this check, a bit that flips on the disk changes a
-    weight.
+    NumPy's reader accepts most changes. Without this check, a flipped bit on the disk would change
+    a weight.
     """
     content, digest = archive[:-_N_DIGITS], archive[-_N_DIGITS:]
     if hashlib.sha256(content).hexdigest().encode() == digest:

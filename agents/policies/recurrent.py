@@ -1,5 +1,5 @@
-"""Networks that remember: GRU and LSTM in their last hidden layer, and a perceptron on the last
-observations of an episode. No torch."""
+"""Networks with a memory: GRU and LSTM as the last hidden layer, and an MLP on the last
+observations of an episode. Imports no torch."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 
 def sigmoid(x: FloatArray) -> FloatArray:
-    """1 / (1 + exp(-x)), elementwise, without overflow."""
+    """Return 1 / (1 + exp(-x)), elementwise, without overflow."""
     half = np.float32(0.5)
     return half * np.tanh(half * x) + half
 
 
 @dataclass(frozen=True)
 class RecurrentNetwork(MemoryNetwork):
-    """Hidden layers of which the last, of `H` numbers, has a memory; then a linear layer.
+    """Hidden layers and a linear output layer. The last hidden layer has `H` numbers and a memory.
 
-    The layers are those before the last hidden layer, the gates' inputs [in, G * H], the gates'
-    memory [H, G * H], and the outputs.
+    The arrays are, in order: the layers before the last hidden layer, the gates' inputs [in,
+    G * H], the gates' memory [H, G * H], and the outputs.
 
-    gates: `G`. seen_again: how many observations before an unroll the network sees again, from a
-    state of zeros, with the weights that play the unroll. So a state never stems from older
-    weights, and follows from the episode alone.
+    gates: `G`. seen_again: the number of observations before an unroll from which the unroll's
+    weights recompute the state, beginning with zeros. So a state never depends on older weights,
+    but only on the episode.
     """
 
     seen_again: int = 64
@@ -58,7 +58,7 @@ class RecurrentNetwork(MemoryNetwork):
 
     @property
     def width(self) -> int:
-        """`H`."""
+        """The number `H` of the class docstring."""
         return self.hidden_sizes[-1]
 
     def shapes(self) -> list[tuple[Shape, Shape]]:
@@ -92,18 +92,18 @@ class RecurrentNetwork(MemoryNetwork):
 
     @abstractmethod
     def next_state(self, inputs: FloatArray, memory: FloatArray, state: FloatArray) -> FloatArray:
-        """Return the states [N, S], whose first H numbers are the hidden layer.
+        """Return the next states [N, S]. Their first H numbers are the hidden layer.
 
-        inputs, memory: [N, G * H], what the inputs and the hidden layer add to the gates. state:
-        [N, S], the states before.
+        inputs, memory: [N, G * H], the summands of the gates from the inputs and from the hidden
+        layer. state: [N, S], the previous states.
         """
 
     def module(self, output_gain: float, generator: torch.Generator | None) -> Recurrent:
         """See Network.
 
-        Orthogonal weights, gate by gate. The biases are those of Tallec and Ollivier 2018, "Can
-        recurrent neural networks warp time?", section 2: at the start the numbers of the memory
-        last from a few to `LONGEST` steps.
+        Weights are orthogonal in each gate. Biases are as in Tallec and Ollivier 2018, "Can
+        recurrent neural networks warp time?", section 2: initially, numbers in the memory last from
+        a few to `LONGEST` steps.
         """
         from workflow_rl.agents.policies import torch_memory
 
@@ -160,8 +160,8 @@ class LSTM(RecurrentNetwork):
 
 @dataclass(frozen=True)
 class FrameStack(MemoryNetwork):
-    """An MLP on the last `frames` observations, oldest first; zeros stand for those before the
-    episode. The state is the observations before the present one."""
+    """An MLP on the last `frames` observations, oldest first. Zeros replace observations before the
+    episode. The state is the previous observations."""
 
     frames: int = 4
     kind = "frame-stack"

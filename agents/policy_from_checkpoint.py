@@ -1,4 +1,4 @@
-"""What the state of an agent says without an agent being made from it. No torch is imported."""
+"""Policies and values from an agent's `state_dict()`. No agent is made, and no torch imported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def saved_number(state: Mapping[str, Any], name: str) -> int:
-    """Return a count or a seed of a `state_dict()`. Raises ValueError for what is none."""
+    """Return a count or a seed of a `state_dict()`. Raises ValueError for other values."""
     number = state.get(name)
     if type(number) is not int or not 0 <= number < 2**63:
         raise ValueError(f"its {name} is {number!r:.50}")
@@ -27,8 +27,8 @@ def saved_number(state: Mapping[str, Any], name: str) -> int:
 
 
 def saved_flag(state: Mapping[str, Any], name: str) -> bool:
-    """Return a truth value of a `state_dict()`; False where there is none. Raises ValueError for
-    another value."""
+    """Return a truth value of a `state_dict()`, by default False. Raises ValueError for another
+    value."""
     flag = state.get(name, False)
     if type(flag) is not bool:
         raise ValueError(f"its {name} is {flag!r:.50}")
@@ -36,8 +36,8 @@ def saved_flag(state: Mapping[str, Any], name: str) -> bool:
 
 
 def saved_further(state: Mapping[str, Any]) -> int:
-    """Return how many numbers the critic of a `state_dict()` sees besides those that the actor
-    sees. Raises ValueError for what is no number."""
+    """Return the number of values in observations for the critic only. Raises ValueError for a
+    wrong number."""
     return saved_number(state, "n_further") if "n_further" in state else 0
 
 
@@ -46,7 +46,7 @@ def saved_distribution(state: Mapping[str, Any]) -> Distribution:
 
 
 def require_distribution(state: Mapping[str, Any], distribution: Distribution) -> None:
-    """Raises ValueError for the state of an agent with other actions."""
+    """Raise ValueError if the state's agent has other actions."""
     if saved_distribution(state) != distribution:
         raise ValueError(f"it has {saved_distribution(state)}, and this run has {distribution}")
 
@@ -54,7 +54,7 @@ def require_distribution(state: Mapping[str, Any], distribution: Distribution) -
 def saved_layers(settings: NetworkSettings, state: Mapping[str, Any], part: str) -> Layers:
     """Return the arrays of the "actor" or the "critic" of an ActorCritic's state.
 
-    Raises RuntimeError if they are of another network than the settings describe.
+    Raises RuntimeError if the settings describe another network.
     """
     kind, args = NETWORKS[settings.network], _network_args(settings, state, part)
     weights = {
@@ -62,7 +62,7 @@ def saved_layers(settings: NetworkSettings, state: Mapping[str, Any], part: str)
         for name, tensor in state["network"].items()
         if name.startswith(f"{part}.")
     }
-    # How many inputs and outputs there are, the arrays say.
+    # The numbers of inputs and outputs are not used here: the arrays have them.
     described = kind.of_sizes(1, settings.hidden_sizes, 1, settings.activation, args)
     if described.knows(weights):
         layers = described.layers(weights)
@@ -75,7 +75,7 @@ def saved_layers(settings: NetworkSettings, state: Mapping[str, Any], part: str)
 def saved_policy(settings: NetworkSettings, state: Mapping[str, Any]) -> PolicyParameters:
     """Return the actor of an ActorCritic's state.
 
-    Raises RuntimeError if actor, critic and actions do not fit the settings and one another.
+    Raises RuntimeError if actor, critic, actions and settings do not fit together.
     """
     distribution, log_std = saved_distribution(state), state["network"].get("log_std")
     layers, is_shared = saved_layers(settings, state, "actor"), _is_shared(settings)
@@ -105,7 +105,7 @@ def saved_policy(settings: NetworkSettings, state: Mapping[str, Any]) -> PolicyP
 
 
 def saved_critic(settings: NetworkSettings, state: Mapping[str, Any]) -> PolicyParameters:
-    """Return the critic of an ActorCritic's state; its output is in units of scaled reward."""
+    """Return the critic of an ActorCritic's state. Its output has the unit of scaled reward."""
     if _is_shared(settings):
         layers = saved_layers(settings, state, "actor").with_outputs(slice(-1, None))
     else:
@@ -135,10 +135,10 @@ def _is_shared(settings: NetworkSettings) -> bool:
 def for_layout(
     state: Mapping[str, Any], kind: type[Network], layout: Any, distribution: Distribution
 ) -> dict[str, Any]:
-    """Return a `state_dict()` of a network with a layout, of the same weights for another layout,
-    such as other entities.
+    """Return a network's `state_dict()` with the same weights for another layout, such as other
+    entities.
 
-    Raises ValueError if the same weights cannot play with it.
+    Raises ValueError if the weights cannot play the layout.
     """
     from workflow_rl.agents.policies.entity_layout import carried
 
@@ -156,7 +156,7 @@ def for_layout(
 
 def learner_state(state: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the state of one policy's learner from a team's state."""
-    # A policy may be called "zone", and another one "zone/server".
+    # Names of policies may be "zone" and "zone/server".
     longer = tuple(f"{other}/" for other in state["learners"] if other.startswith(f"{name}/"))
     network = {
         weight.removeprefix(f"{name}/"): tensor

@@ -1,4 +1,4 @@
-"""A team's policies without torch, with which workers choose joint actions, and files of teams."""
+"""A team's policies without torch, which choose joint actions in workers, and files of teams."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from workflow_rl.errors import UserError
 
 
 class TeamParameters(NamedTuple):
-    """All that a team's actions follow from: the parameters of each policy, by its name."""
+    """The values that determine a team's actions: the parameters of each policy, by its name."""
 
     layout: TeamLayout
     policies: PolicyMap
     parameters: dict[str, PolicyParameters]
 
     def fits(self) -> bool:
-        """Return whether each agent has one policy, whose network takes and gives what the agent's
-        place in the layout says."""
+        """Return whether each agent has one policy, and the policy's network has the inputs and the
+        outputs that the layout has for the agent."""
         agents = [k for of in self.policies.values() for k in of]
         return (
             self.policies.keys() == self.parameters.keys()
@@ -67,11 +67,10 @@ class TeamParameters(NamedTuple):
 
 
 class TeamPolicy:
-    """Acts for every agent of a team: an `numpy_policy.Actor` on joint rows.
+    """A `numpy_policy.Actor` on joint rows, which acts for all agents of a team.
 
-    One forward pass of each policy serves all envs and all agents of the policy. An agent that does
-    not decide has action 0 and log-probability 0. The state of its network, if there is one, stays
-    as it is.
+    Each policy has one forward pass for all envs and all its agents. An agent that does not decide
+    has action 0 and log-probability 0. Its network's state, if any, is not changed.
     """
 
     def __init__(self, parameters: TeamParameters, policy_version: int, greedy: bool) -> None:
@@ -86,12 +85,12 @@ class TeamPolicy:
         self._randoms: dict[int, list[np.random.Generator]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy: another thread may begin an episode meanwhile.
+        # The dictionary is copied, because another thread may begin an episode meanwhile.
         return {**vars(self), "_randoms": self._randoms.copy()}
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
-        """Begin an episode. The random numbers of an agent follow from the seed and the agent's
-        number alone."""
+        """Begin an episode. The random numbers of an agent depend only on the seed and the agent's
+        number."""
         assert n_acted == 0, "a team plays complete episodes"
         agents = range(self.parameters.layout.n_agents)
         self._randoms[env] = [np.random.Generator(np.random.PCG64([seed, k])) for k in agents]
@@ -99,7 +98,7 @@ class TeamPolicy:
             actor.forget(self._place(env, k) for k in agents)
 
     def _place(self, env: int, agent: int) -> int:
-        """Return the number under which a policy keeps the state of an agent's network."""
+        """Return the key of an agent's network state in a policy."""
         return env * self.parameters.layout.n_agents + agent
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
@@ -139,7 +138,7 @@ def load_policy_or_team(
 def unpacked_policies(
     settings: Mapping[str, Any], arrays: Mapping[str, Any], may_be_own: bool = False
 ) -> PolicyParameters | TeamParameters:
-    """Return the policy or the team that was `packed`: see `policy_file.unpacked`."""
+    """Return the policy or the team from a result of `packed`: see `policy_file.unpacked`."""
     if "team" not in settings:
         return unpacked(settings, arrays, may_be_own)
     members: dict[str, PolicyParameters] = {}

@@ -20,15 +20,15 @@ from workflow_rl.agents.policies.numpy_policy import PolicyParameters
 
 
 class TorchActor(nn.Module):
-    """Maps observations to what the distribution takes, float32 [B, D] -> [B, n_outputs].
+    """A map from observations to outputs for the distribution, float32 [B, D] -> [B, n_outputs].
 
-    The observations are as the environment shows them, with their masks if the policy takes masks.
-    The outputs are logits, minus infinity for impossible actions, or the means of continuous
-    actions, clipped to the action space if the policy knows it (of a SquashedGaussian: means and
-    log standard deviations, before squashing).
+    The observations are the environment's, with masks if the policy takes masks. The outputs are
+    logits, minus infinity for impossible actions, or the means of continuous actions. The means are
+    clipped to the action space if it is known. For a SquashedGaussian, the outputs are means and
+    log standard deviations before squashing.
 
-    A network with a memory maps the observations and the states [B, S] to the outputs and the next
-    states. The states are zeros at the beginning of an episode. state_size: `S`, or 0.
+    A network with a memory maps observations and states [B, S] to outputs and next states. States
+    are zeros at an episode's beginning. state_size: `S`, or 0.
     """
 
     def __init__(self, parameters: PolicyParameters) -> None:
@@ -55,7 +55,7 @@ class TorchActor(nn.Module):
         self.middle, self.half_width, self.low, self.high = map(nn.Buffer, torch.tensor(placed))
 
     def forward(self, obs: Tensor, state: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
-        """Return the outputs for observations, and the next states if there are states."""
+        """Return the outputs for observations, and the next states if states are given."""
         numbers = obs[:, : self.n_inputs] if self.is_masked else obs
         if self.is_normalised:
             shifted = (numbers - self.obs_mean) * self.obs_scale
@@ -75,9 +75,9 @@ class TorchActor(nn.Module):
 
 
 class SharedActor(nn.Module):
-    """The actor of agents that share a policy: it also takes which of them acts, int64 [B].
+    """The actor of agents that share a policy. It also takes the acting agent's number, int64 [B].
 
-    An observation is as its agent's environment shows it. n_agents: how many share the policy.
+    Observations are the environment's for the agent. n_agents: how many agents share the policy.
     """
 
     def __init__(self, actor: TorchActor, n_agents: int) -> None:
@@ -94,8 +94,8 @@ class SharedActor(nn.Module):
 
 
 def _placed(actions: Distribution) -> FloatArray:
-    """Return the middle, the half width, the least and the greatest value of each output, float32
-    [4, n_outputs]; 0, 1 and infinities where there are none."""
+    """Return the middle, the half width, the lower and the upper bound of each output, float32
+    [4, n_outputs]. Without bounds, these are 0, 1 and infinities."""
     if isinstance(actions, Joint):
         return np.concatenate(list(map(_placed, actions.parts)), axis=1)
     placed = np.tile(np.array([[0], [1], [-np.inf], [np.inf]], np.float32), actions.n_outputs)
@@ -108,7 +108,7 @@ def _placed(actions: Distribution) -> FloatArray:
 
 
 def _within(low: NDArray[np.float64]) -> FloatArray:
-    """Return the least float32 numbers that are no less than these."""
+    """Return the smallest float32 numbers that are at least `low`."""
     with np.errstate(over="ignore"):
         nearest = low.astype(np.float32)
     return np.where(nearest < low, np.nextafter(nearest, np.float32(np.inf)), nearest)

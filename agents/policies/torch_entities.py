@@ -1,4 +1,4 @@
-"""The network on a set of entities and the convolutional one as torch modules, for the learner."""
+"""The networks on entities and on images as torch modules, for the learner."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class EntityModule(nn.Module):
         for name in ("features", "whole", "present", "places", "traits", "neighbours"):
             table = torch.from_numpy(getattr(layout, name))
             if name in ("features", "neighbours"):
-                table = table % (layout.n_inputs + 2)  # torch counts from the front alone.
-            self.register_buffer(name, table, persistent=False)  # The layout is kept elsewhere.
+                table = table % (layout.n_inputs + 2)  # torch takes no negative indices here.
+            self.register_buffer(name, table, persistent=False)  # The state has the layout.
         gains = {"attention": 1.0, "scores": output_gain, "plain": output_gain}
         if self.heads:
             gains |= {f"further.{2 * n}": 1.0 for n in range(network.rounds - 1)}
@@ -85,9 +85,9 @@ class EntityModule(nn.Module):
         return torch.cat(parts, dim=1)[:, self.places]
 
     def _seen(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
-        """Return what the first layer sees: traits [1, N, C], features [B, N, F] and the whole
-        [B, 1, G]; which entities exist, bool [B, N]; and along which edges an entity hears of one
-        that exists, bool [B, R, N, N], or None without relations."""
+        """Return the inputs of the first layer: traits [1, N, C], features [B, N, F] and the whole
+        [B, 1, G]. Also return which entities exist, bool [B, N], and the edges by which an entity
+        hears of an existing entity, bool [B, R, N, N], or None without relations."""
         m, n = obs.shape[0], self.n_entities  # `len` would be a constant in exported networks.
         padded = torch.cat([obs, obs.new_ones(m, 1), obs.new_zeros(m, 1)], dim=1)
         features = padded.index_select(1, self.features.flatten())
@@ -101,15 +101,15 @@ class EntityModule(nn.Module):
         return self.traits[None], features, obs[:, None, self.whole], present, along
 
     def _linear(self, layer: Linear, present: Tensor, *parts: Tensor) -> Tensor:
-        """Return a layer's outputs [B * N, out] of parts of its inputs: see `Linear.of_parts`."""
+        """Return a layer's outputs [B * N, out] from parts of its inputs: see `Linear.of_parts`."""
         if self.attention is None:
             return layer.of_parts(*parts).flatten(0, 1)
         rows = torch.cat([part.expand(*present.shape, -1) for part in parts], dim=2)
         return layer(rows.flatten(0, 1))
 
     def _pooled(self, x: Tensor, present: Tensor) -> Tensor:
-        """Return the mean over the entities that exist, and without attention the maximum after it,
-        [B, 1, H or 2 H]."""
+        """Return the mean over existing entities, and without attention also the maximum, [B, 1, H
+        or 2 H]."""
         share = present / present.sum(dim=1, keepdim=True).clamp(min=1)
         mean = (share[:, :, None] * x).sum(dim=1, keepdim=True)
         if self.attention is not None:
@@ -120,7 +120,7 @@ class EntityModule(nn.Module):
         return torch.cat([mean, most], dim=2)
 
     def _told(self, x: Tensor, along: Tensor | None) -> tuple[Tensor, ...]:
-        """Return the means over the entities that each one hears of, by relation, [B, N, H]."""
+        """Return for each relation the means over an entity's neighbours, [B, N, H]."""
         if along is None:
             return ()
         share = along / along.sum(dim=3, keepdim=True).clamp(min=1)
@@ -129,7 +129,7 @@ class EntityModule(nn.Module):
     def _attended(
         self, layer: nn.Module, x: Tensor, present: Tensor, along: Tensor | None
     ) -> Tensor:
-        """Return what each entity gets from those that it hears of, and from all, [B, N, A]."""
+        """Return the attention's results from neighbours and from all entities, [B, N, A]."""
         asked = layer(x.flatten(0, 1)).view(*present.shape, 3, -1, self.head_size)
         query, key, value = asked.permute(2, 0, 3, 1, 4)
         logits = query @ key.transpose(2, 3) / query.shape[3] ** 0.5
@@ -138,14 +138,14 @@ class EntityModule(nn.Module):
             everybody = silent.expand(-1, 1, self.n_entities, -1)
             silent = torch.cat([~along, everybody], dim=1).repeat_interleave(self.heads, dim=1)
         weights = torch.softmax(logits.masked_fill(silent, torch.finfo(x.dtype).min), dim=3)
-        if along is not None:  # Where all are silent.
+        if along is not None:  # An entity without neighbours gets zeros.
             weights = weights.masked_fill(silent, 0)
         return (weights @ value).transpose(1, 2).flatten(2)
 
 
 class _Conv2d(nn.Conv2d):
     def reset_parameters(self) -> None:
-        """Leave the parameters as they are: nn.Conv2d would use torch's global generator."""
+        """Do not draw parameters: nn.Conv2d would use torch's global generator."""
 
 
 class ConvolutionalModule(nn.Module):
@@ -159,7 +159,7 @@ class ConvolutionalModule(nn.Module):
     def __init__(self, network: CNN, output_gain: float, generator: torch.Generator | None) -> None:
         super().__init__()
         self.layout = network.images
-        # The layout is kept elsewhere.
+        # The agent's state has the layout.
         self.register_buffer("numbers", torch.from_numpy(self.layout.numbers), persistent=False)
         self.images = nn.ModuleList()
         for image in self.layout.images:
@@ -178,7 +178,7 @@ class ConvolutionalModule(nn.Module):
         parts = []
         for image, convolutions in zip(self.layout.images, self.images, strict=True):
             pixels = obs[:, image.columns].reshape(obs.shape[0], *image.shape).float()
-            # Channels that are last stay so in memory, for which there are faster kernels.
+            # The permuted array keeps its channels last in memory, which has faster kernels.
             pixels = pixels if image.channels_first else pixels.permute(0, 3, 1, 2)
             parts.append(convolutions(pixels / image.divisor).flatten(1))
         if len(self.layout.numbers):

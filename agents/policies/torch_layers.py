@@ -12,12 +12,12 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
 
 def _is_slow(x: Tensor) -> bool:
-    """Whether MKL, which would multiply, was made slow: see Linear."""
+    """Whether torch would multiply by MKL in its slow mode: see Linear."""
     return os.environ.get("MKL_CBWR") == "COMPATIBLE" and x.is_cpu
 
 
 def product(rows: Tensor, matrix: Tensor) -> Tensor:
-    """Return rows [B, in] @ matrix [in, out], without gradients; see Linear."""
+    """Return rows [B, in] @ matrix [in, out] without gradients: see Linear."""
     if _is_slow(rows):
         return torch.from_numpy(rows.detach().numpy() @ matrix.detach().numpy())
     return rows @ matrix
@@ -41,22 +41,22 @@ class NumpyProduct(torch.autograd.Function):
 
 
 class Linear(nn.Linear):
-    """A linear layer that multiplies by NumPy where MKL was made slow.
+    """A linear layer that multiplies by NumPy if MKL is in its slow mode.
 
-    MKL gives the same bits on Intel's and AMD's processors only with MKL_CBWR=COMPATIBLE, which is
+    MKL gives equal bits on Intel's and AMD's processors only with MKL_CBWR=COMPATIBLE. This mode is
     several times slower than NumPy's OpenBLAS with fixed kernels.
     """
 
     def reset_parameters(self) -> None:
-        """Leave the parameters as they are: nn.Linear would use torch's global generator."""
+        """Do not draw parameters: nn.Linear would use torch's global generator."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return outputs [B, out] of inputs [B, in]."""
         return self._product(x, self.weight, self.bias)
 
     def of_parts(self, *parts: Tensor) -> Tensor:
-        """Return outputs [B, N, out] of inputs [B, N, in], whose parts [B or 1, N or 1, in] are the
-        same in all rows or columns that they lack."""
+        """Return outputs [B, N, out] from parts of inputs [B or 1, N or 1, in]. A part of size 1 is
+        repeated B or N times."""
         weights = self.weight.split([part.shape[2] for part in parts], dim=1)
         outputs: Any = 0
         for part, weight in zip(parts, weights, strict=True):
@@ -66,7 +66,7 @@ class Linear(nn.Linear):
         return outputs
 
     def _product(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        # In evaluation mode this is torch's layer, which its exporters understand.
+        # Evaluation mode uses torch's own layer, because torch's exporters need it.
         if not (_is_slow(x) and x.ndim == 2) or not self.training:
             return nn.functional.linear(x, weight, bias)
         product: Tensor = NumpyProduct.apply(x, weight, bias)
@@ -76,8 +76,8 @@ class Linear(nn.Linear):
 def draw_weights(
     layer: nn.Linear | nn.Conv2d, gain: float, generator: torch.Generator | None
 ) -> None:
-    """Give a layer orthogonal weights and zero biases. Without a generator, leave them as they are,
-    for weights that are loaded next."""
+    """Give a layer orthogonal weights and zero biases. Without a generator, do nothing, because
+    weights are loaded next."""
     if generator is not None:
         nn.init.orthogonal_(layer.weight, gain, generator=generator)
         assert layer.bias is not None
@@ -85,7 +85,7 @@ def draw_weights(
 
 
 def set_threads(number: int) -> None:
-    """Have this thread compute with so many threads, whatever other threads of Python set."""
-    # A thread that has not looked yet would take, at its first sum, what any thread set last.
+    """Set torch's number of threads for computations of the present Python thread."""
+    # Without this call, the first computation would take the number that any thread set last.
     torch.get_num_threads()
     torch.set_num_threads(number)

@@ -1,4 +1,4 @@
-"""Networks with a memory as torch modules, for the learner: they run through whole sequences."""
+"""Networks with a memory as torch modules, for the learner. They compute whole sequences."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from workflow_rl.agents.policies.recurrent import RecurrentNetwork
 
 LONGEST = 100
-"""Steps that the slowest numbers of a memory last at the start."""
+"""The number of steps that the slowest numbers of a new memory last."""
 
 
 class Packed(NamedTuple):
-    """Sequences in the order of time: the first rows of all, then the second rows, and so on.
+    """Sequences in the order of time: the first rows of all sequences, then all second rows, etc.
 
-    Longer sequences come first, so that those that have a row at a time are the first ones.
+    Longer sequences come first, so that the first sequences are those with a row at a given time.
 
-    rows: float32 [R, D]. counts: how many sequences have a row at each time; they never grow.
+    rows: float32 [R, D]. counts: how many sequences have a row at each time, in descending order.
     """
 
     rows: Tensor
@@ -32,7 +32,7 @@ class Packed(NamedTuple):
 
 
 class MemoryModule(nn.Module):
-    """A network with a state of `state_size` numbers, all 0 at the beginning of a sequence."""
+    """A network with a state of `state_size` numbers, which begins with zeros in a sequence."""
 
     state_size: int
 
@@ -64,7 +64,7 @@ class StackedFrames(MemoryModule):
         return self.mlp(stacked), stacked[:, x.shape[1] :]
 
     def forward(self, packed: Packed | Tensor) -> Tensor:
-        """See MemoryModule. One pass for all rows. A single frame needs no sequences."""
+        """See MemoryModule. All rows are computed in one pass. One frame needs no sequences."""
         if isinstance(packed, Tensor):
             alone: Tensor = self.mlp(packed)
             return alone
@@ -78,8 +78,8 @@ class StackedFrames(MemoryModule):
         return outputs
 
 
-# The recurrences below are differentiated by hand: automatic differentiation of a loop over time
-# takes several times as long, most of it outside the arithmetic.
+# The recurrences below have hand-written derivatives, because automatic differentiation of a loop
+# over time takes several times as long.
 
 
 def _slices(counts: Sequence[int]) -> list[slice]:
@@ -88,7 +88,7 @@ def _slices(counts: Sequence[int]) -> list[slice]:
 
 
 def _before(rows: Tensor, counts: Sequence[int]) -> Tensor:
-    """Return of each row of sequences [R, H] the row before it; zeros before the first rows."""
+    """Return the previous row of each row [R, H] of sequences, or zeros for first rows."""
     earlier = torch.zeros_like(rows)
     for now, then in zip(_slices(counts)[1:], _slices(counts), strict=False):
         n = now.stop - now.start
@@ -99,7 +99,7 @@ def _before(rows: Tensor, counts: Sequence[int]) -> Tensor:
 class _GRUCell(torch.autograd.Function):
     """The hidden layers [R, H] of packed sequences.
 
-    inputs: [R, 3 H], what the inputs add to the gates. weight, bias: [3 H, H], [3 H], of the
+    inputs: [R, 3 H], the inputs' summands of the gates. weight, bias: [3 H, H] and [3 H], of the
     memory. counts: see Packed.
     """
 
@@ -132,7 +132,7 @@ class _GRUCell(torch.autograd.Function):
         both = 2 * width
         earlier = _before(hidden, counts)
         reset, update = gates[:, :width], gates[:, width:]
-        # How the sums that enter each gate change with the hidden layer, for all times at once.
+        # The factors from gradients of the hidden layer to gradients of the gates' sums.
         slope = gates * (1 - gates)
         by_new = (1 - update) * (1 - new.square())
         by_reset = by_new * candidate * slope[:, :width]
@@ -153,7 +153,7 @@ class _GRUCell(torch.autograd.Function):
 
 
 class _LSTMCell(torch.autograd.Function):
-    """The hidden layers [R, H] of packed sequences: see _GRUCell, with 4 gates."""
+    """The hidden layers [R, H] of packed sequences, with 4 gates. See _GRUCell."""
 
     @staticmethod
     def forward(
@@ -215,7 +215,7 @@ class _LSTMCell(torch.autograd.Function):
 
 
 class Recurrent(MemoryModule):
-    """Hidden layers of which the last has a memory: see `recurrent.RecurrentNetwork`."""
+    """Hidden layers, the last with a memory: see `recurrent.RecurrentNetwork`."""
 
     cell: ClassVar[type[torch.autograd.Function]]
 
@@ -252,7 +252,7 @@ class Recurrent(MemoryModule):
             self.remember(self.inputs.bias, (lasts.exp() - 1).log())
 
     def remember(self, bias: Tensor, logits: Tensor) -> None:
-        """Set the biases [G * H] so that each number keeps a share of sigmoid(logits) a step."""
+        """Set the biases [G * H] so that each number keeps sigmoid(logits) of itself in a step."""
         raise NotImplementedError
 
     def forward(self, packed: Packed) -> Tensor:

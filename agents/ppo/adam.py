@@ -1,4 +1,4 @@
-"""Adam, as torch computes it."""
+"""Adam with torch's computation of a step."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from torch.optim.adam import adam
 
 
 class FusedAdam:
-    """`torch.optim.Adam` with `fused=True`, to the bit.
+    """An optimizer equal bit for bit to `torch.optim.Adam` with `fused=True`.
 
-    Kingma and Ba 2015, "Adam: A Method for Stochastic Optimization", algorithm 1.
+    See Kingma and Ba 2015, "Adam: A Method for Stochastic Optimization", algorithm 1.
 
-    The first use of torch's own class imports torch's compiler. That takes longer than a short run
-    and is needed by nothing else. The function that computes the step is torch's.
+    torch's own class would import torch's compiler, which takes longer than a short run and is not
+    needed otherwise. The function that computes a step is torch's.
 
-    state: for the number of each parameter that has had a gradient, what torch's class keeps:
-        `step`, the number of steps, float32; `exp_avg` and `exp_avg_sq`, the moments, as the
-        parameter.
+    state: by the number of each parameter that has had a gradient, the values of torch's class:
+        `step`, the number of steps, float32; `exp_avg` and `exp_avg_sq`, the moments, with the
+        parameter's shape.
     """
 
     def __init__(self, parameters: Iterable[Tensor], learning_rate: float, eps: float) -> None:
@@ -35,7 +35,7 @@ class FusedAdam:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Change the parameters in place. A parameter without a gradient stays."""
+        """Change the parameters in place. A parameter without a gradient is not changed."""
         learned = {n: tensor for n, tensor in enumerate(self.parameters) if tensor.grad is not None}
         for number, parameter in learned.items():
             if number not in self.state:
@@ -60,13 +60,13 @@ class FusedAdam:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state, whose tensors change with the next step."""
+        """Return the state. The next step changes its tensors."""
         return {"state": self.state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a copy of a `state_dict()`, of this class or of torch's.
+        """Continue from a copy of a `state_dict()` of this class or of torch's class.
 
-        Raises KeyError or ValueError if it does not fit.
+        Raises KeyError or ValueError if the state does not fit.
         """
         loaded = {}
         for number, saved in state["state"].items():

@@ -13,12 +13,12 @@ from workflow_rl.errors import ConfigError
 
 
 class ValuedEpisodes(NamedTuple):
-    """`N` episodes of the same length as an estimator of advantages sees them, float64.
+    """`N` episodes of equal length for an estimator of advantages, float64.
 
     reward, value: [T, N], both in units of scaled reward. bootstrap_value: [N], the value of the
-    state after the last step, 0 if the episode terminated there. discount: [T, N], over as many
-    steps as each decision lasts. gae_lambda: the setting. ratio: [T, N], pi(a|s) / mu(a|s) of the
-    policy that learns over the one that acted, 1 without a policy lag.
+    state after the last step, 0 if the episode terminated there. discount: [T, N], over the steps
+    of each decision. gae_lambda: the setting. ratio: [T, N], pi(a|s) / mu(a|s), the probability of
+    the learning policy over that of the acting policy. The ratio is 1 without a policy lag.
     """
 
     reward: Float64Array
@@ -30,8 +30,7 @@ class ValuedEpisodes(NamedTuple):
 
 
 Estimator: TypeAlias = Callable[[ValuedEpisodes], tuple[Float64Array, Float64Array]]
-"""Returns the advantages [T, N] and the critic's targets [T, N]. An estimator never looks beyond an
-episode's end."""
+"""An estimator returns the advantages [T, N] and the critic's targets [T, N]."""
 
 
 def gae(episodes: ValuedEpisodes) -> tuple[Float64Array, Float64Array]:
@@ -52,13 +51,14 @@ def lambda_estimates(
     gae_lambda: float,
     ratio: Float64Array | None = None,
 ) -> tuple[Float64Array, Float64Array]:
-    """Return the advantages and the critic's targets of one episode: GAE(gamma, lambda), Schulman
-    et al. 2016, equations 11 and 16, or V-trace, Espeholt et al. 2018, "IMPALA".
+    """Return advantages and the critic's targets by GAE(gamma, lambda), Schulman et al. 2016,
+    equations 11 and 16, or by V-trace, Espeholt et al. 2018, "IMPALA".
 
-    reward, value: [T], or [T, N] of N episodes of the same length; both results are of this shape.
-    bootstrap_value: the value of the state after the last step, 0 if the episode terminated there;
-    [N]. discount: a number for all steps, or an array as `reward`, for decisions that take several
-    steps. ratio: as `reward`, see `ValuedEpisodes`; None for GAE, in which all ratios are 1.
+    reward, value: [T] of an episode, or [T, N] of N episodes of equal length. Both results have the
+    same shape. bootstrap_value: [N], the value of the state after the last step, 0 if the episode
+    terminated there. discount: a number, or an array of the shape of `reward` for decisions of
+    several steps. ratio: of the shape of `reward`, see `ValuedEpisodes`. None means ratios of 1,
+    which give GAE.
 
     With rho_t = min(1, ratio_t) and c_t = lambda * rho_t (rho_bar = c_bar = 1, lambda as in
     remark 2), V-trace's equation 1 in the recursive form of remark 1 gives the target
@@ -68,9 +68,9 @@ def lambda_estimates(
         e_t = rho_t * delta_t + gamma * c_t * e_{t+1} = rho_t * A_t
         A_t = delta_t + gamma * lambda * e_{t+1}
 
-    A_t is the advantage. At lambda = 1 it is section 4.2's r_t + gamma * v_{t+1} - V_t; where all
-    ratios are 1, A and v are those of GAE(gamma, lambda) for any lambda. The paper multiplies it by
-    rho_t: PPO's surrogate does so already, with its ratio to the same mu.
+    A_t is the advantage. At lambda = 1, A_t is section 4.2's r_t + gamma * v_{t+1} - V_t. If all
+    ratios are 1, A and v are those of GAE(gamma, lambda). The paper multiplies A_t by rho_t. This
+    function does not, because PPO's surrogate multiplies by a ratio to the same mu.
     """
     rho = np.ones_like(reward) if ratio is None else np.minimum(1.0, ratio)
     assert reward.shape == value.shape == rho.shape
@@ -102,12 +102,12 @@ def estimate_advantages(
     ratio: Float64Array | None = None,
     estimate: Estimator = gae,
 ) -> Estimates:
-    """Return estimates for the steps of trajectories, computed episode by episode.
+    """Return estimates for the steps of trajectories, computed separately for each episode.
 
-    value: [B], and last_value: [N], the critic's estimates of the observations acted on and of each
-    episode's last observation, in units of scaled reward. scaled: scales rewards [B].
-    ratio: [B], the present policy's probabilities over those of the policy that acted; None if they
-    are the same. Raises ConfigError if `estimate` gives what is no estimate.
+    value: [B], the critic's values of the observations acted on. last_value: [N], the values of the
+    episodes' last observations. Values are in units of scaled reward. scaled: scales rewards [B].
+    ratio: [B], the present policy's probabilities over the acting policy's, or None if they are
+    equal. Raises ConfigError if the results of `estimate` have wrong shapes.
     """
     lengths = np.array([trajectory.length for trajectory in trajectories])
     ends = np.cumsum(lengths)
@@ -122,8 +122,8 @@ def estimate_advantages(
         durations: list[Any] = [trajectory.durations for trajectory in trajectories]
         over = discount ** np.concatenate(durations)
     for length in np.unique(lengths):
-        # Episodes of one length together: a loop of Python over all steps takes as long as a
-        # gradient step.
+        # Episodes of one length are computed together. A Python loop over all steps would take as
+        # long as a gradient step.
         alike = np.flatnonzero(lengths == length)
         steps = ends[alike] - length + np.arange(length)[:, None]
         episodes = ValuedEpisodes(
@@ -134,7 +134,7 @@ def estimate_advantages(
 
 
 def _checked(estimated: Any, shape: tuple[int, ...]) -> Any:
-    """Return advantages and targets. NumPy would stretch arrays of other shapes."""
+    """Return advantages and targets if their shapes are right. NumPy would broadcast others."""
     shapes = [np.shape(part) for part in estimated] if isinstance(estimated, tuple) else None
     if shapes != [shape, shape]:
         found = f"a {type(estimated).__name__}" if shapes is None else f"shapes {shapes}"

@@ -65,29 +65,29 @@ ValueLoss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 class PPOAgent(LearningAgent):
-    """The learner: an actor-critic, its optimizer, and the number of updates they have seen.
+    """The learner: an actor-critic, its optimizer, and the number of their updates.
 
-    obs_moments, return_scale: the running statistics that observations and rewards are normalised
-    with, of all rollouts before; None where they are not.
+    obs_moments, return_scale: running statistics over all earlier rollouts for normalising
+    observations and rewards, or None without normalisation.
 
-    two_threads: learn the actor and the critic at the same time. They share nothing, so that this
-    changes no bit.
+    two_threads: learn the actor and the critic on two threads. The results are equal bit for bit,
+    because the two networks share nothing.
 
-    policy_loss, value_loss: the losses of a minibatch, see `losses`. advantages: the estimator of
-    advantages and of the critic's targets, see `advantages.Estimator`; by default what the setting
-    `correction` asks for. Assign other functions of the same arguments to learn with your own.
+    policy_loss, value_loss: the losses of a minibatch, see `losses`. advantages: an
+    `advantages.Estimator`, by default from the setting `correction`. To use other losses or another
+    estimator, assign functions with the same arguments.
 
-    layout: what the environment declares for this kind of network: see `Network.declared`.
+    layout: the environment's declaration for this kind of network: see `Network.declared`.
 
-    kept: the networks and the `obs_moments` as they were when the agent had copied its teacher, if
-    a loss towards this copy is asked for: kickstarting (Schmitt et al. 2018, arXiv 1803.03835) with
-    the copy as the teacher, which sees what the policy sees.
+    kept: copies of the networks and the `obs_moments` after copying a teacher, if a loss towards
+    these copies is set. This is kickstarting (Schmitt et al. 2018, arXiv 1803.03835), in which the
+    copy is the teacher.
 
-    costs: what the agent learns of the costs that budgets limit; None without budgets. budgets:
-    those of a team, which sets their multipliers.
+    costs: the critics of the costs that budgets limit, or None without budgets. budgets: the
+    budgets of a team. The team sets their multipliers.
 
-    `seed` determines the initial weights and, with the update's number, the order of the
-    minibatches: two agents that are given the same trajectories end with the same weights.
+    `seed` determines the initial weights and, with the update's number, the minibatches. So equal
+    trajectories give equal weights.
     """
 
     policy_loss: PolicyLoss = staticmethod(clipped_policy_loss)
@@ -164,23 +164,23 @@ class PPOAgent(LearningAgent):
         return parameters._replace(obs_mean=mean, obs_scale=scale)
 
     def update(self, trajectories: Sequence[Trajectory], progress: float) -> Metrics:
-        """Learn from a rollout, under the budgets: see `learn`."""
+        """Learn from a rollout, and keep to the budgets: see `learn`."""
         learn = partial(self.learn, progress=progress)
         if self.costs is None:
             return learn(trajectories)
         return self.costs.budgets.learned(trajectories, learn)
 
     def learn(self, trajectories: Sequence[Trajectory], progress: float) -> PPOMetrics:
-        """Learn from a rollout; afterwards `policy_version` is one higher.
+        """Learn from a rollout. This adds 1 to `policy_version`.
 
-        trajectories: their costs are those of the budgets. progress: share of the run's episodes
-        (or steps) collected before this rollout, from 0 to 1; see `PPOConfig.at`.
+        trajectories: they have the budgets' costs. progress: share of the run's episodes (or steps)
+        collected before this rollout, from 0 to 1, see `PPOConfig.at`.
 
         Trajectories whose policy lag exceeds `max_policy_lag` are left out, and the learning rate
         is multiplied by the share of the steps that remain, as in Sample Factory (Petrenko et al.
-        2020). If none remain, the weights and the optimizer stay as they are.
+        2020). If no steps remain, the weights and the optimizer are not changed.
 
-        Raises DivergedError; the agent must then be given an earlier state.
+        Raises DivergedError. The agent must then load an earlier state.
         """
         config = self.config
         lag = np.array([self.policy_version - t.policy_version for t in trajectories])
@@ -196,7 +196,7 @@ class PPOAgent(LearningAgent):
             self.return_scale.update(trajectories)
         learned = self._learn(valid, annealed) if valid else {}
         if self.obs_moments is not None:
-            # Only now: the policy that acted normalised them with the earlier statistics.
+            # This comes last, because the acting policy normalised with the earlier statistics.
             self.obs_moments.update(self.normalised_numbers(trajectories))
         lags = lags_of(trajectories, self.policy_version)
         self.policy_version += 1
@@ -209,13 +209,13 @@ class PPOAgent(LearningAgent):
         )
 
     def _action_std(self) -> float:
-        """Return the mean standard deviation of an action's numbers; NaN if it has none."""
+        """Return the mean standard deviation of an action's real numbers, or NaN without any."""
         if self.network.log_std is None:
             return math.nan
         return float(self.distribution.deviations(self.network.log_std.detach()).mean())
 
     def normalised_numbers(self, trajectories: Sequence[Trajectory]) -> np.ndarray:
-        """Return the numbers of the observations that are normalised, without masks."""
+        """Return the observations' numbers for `obs_moments`, without masks."""
         assert self.obs_moments is not None
         n_inputs = len(self.obs_moments.mean)
         return stack_obs(trajectories)[0][:, :n_inputs].astype(np.float32)
@@ -235,7 +235,7 @@ class PPOAgent(LearningAgent):
         return network, moments
 
     def _learn(self, trajectories: Sequence[Trajectory], annealed: Annealed) -> dict[str, Any]:
-        """Learn in epochs. Returns the metrics of what was learned, by name."""
+        """Learn in epochs. Return the metrics by name."""
         config = self.config
         self.optimizer.learning_rate = annealed.learning_rate
         taught = annealed.teacher_coef > 0
@@ -246,7 +246,7 @@ class PPOAgent(LearningAgent):
         history: list[dict[str, Tensor]] = []
         norms: list[dict[str, float]] = []
         whole = config.minibatches_of == "observations"
-        # A last minibatch of few steps would be a noisy step: all are of nearly equal size.
+        # Minibatches have nearly equal sizes, because a minibatch of few steps would be noisy.
         n_minibatches = math.ceil(len(batch.action) / config.minibatch_size)
         epochs = (
             obs.minibatches(batch, n_minibatches, whole, shuffle) for _ in range(config.epochs)
@@ -275,9 +275,9 @@ class PPOAgent(LearningAgent):
     def seen(
         self, trajectories: Sequence[Trajectory], moments: RunningMoments | None = None
     ) -> tuple[RolloutObs | RolloutSequences, np.ndarray, np.ndarray]:
-        """Return the observations, the rows of them that were acted on [B], and the last ones.
+        """Return observations, the rows that were acted on [B], and the episodes' last rows [N].
 
-        moments: normalise with these, instead of with the present ones.
+        moments: statistics for normalising, by default `obs_moments`.
         """
         if self.network.has_memory:
             from workflow_rl.agents.ppo.sequences import RolloutSequences, stack_sequences
@@ -294,7 +294,7 @@ class PPOAgent(LearningAgent):
         return seen, obs_index[: len(obs)], obs_index[len(obs) :]
 
     def _on_device(self, rows: np.ndarray, moments: RunningMoments | None = None) -> Tensor:
-        """Return observations as the networks see them. moments: see `seen`."""
+        """Return the networks' inputs from observations. moments: see `seen`."""
         moments = moments or self.obs_moments
         takes_bytes = self.network.critic_network.takes_bytes and rows.dtype == np.uint8
         if moments is not None or not takes_bytes:
@@ -313,11 +313,11 @@ class PPOAgent(LearningAgent):
         with_teacher: bool = False,
         with_costs: bool = False,
     ) -> tuple[RolloutObs | RolloutSequences, TensorBatch, float]:
-        """Return observations, what is learned from them, and `effective_share` of the steps.
+        """Return observations, the data of the steps, and `effective_share` of the steps.
 
-        of_returns: whether the critic's targets are the returns, whoever estimates them.
+        of_returns: whether the critic's targets are the returns, with any estimator.
         with_teacher: whether to compute `TensorBatch.taught`, if there is a copy of a teacher.
-        with_costs: whether advantages count the costs that budgets limit, if there are budgets.
+        with_costs: whether advantages include the budgets' costs, if there are budgets.
         """
         config = self.config
         seen, acted, last = self.seen(trajectories)
@@ -350,8 +350,8 @@ class PPOAgent(LearningAgent):
             advantage, cost_return = self.costs.joined(trajectories, seen, estimates, estimate)
         weight = np.ones_like(log_prob)
         if config.decoupled_clip:
-            # Around the policy that acted, most of the gradient would be clipped away: the update
-            # before has moved the policy to the edge of the clip range already.
+            # Clipping around the acting policy would remove most of the gradient, because the last
+            # update has already moved the policy to the edge of the clip range.
             log_prob = log_prob_now
             weight = np.minimum(ratio, 1).astype(np.float32)
         taught = np.zeros((len(acted), 0), np.float32)
@@ -365,7 +365,7 @@ class PPOAgent(LearningAgent):
         return seen, TensorBatch(*tensors), effective_share(ratio)
 
     def _scaled_reward(self, reward: np.ndarray) -> np.ndarray:
-        """Return rewards [T] in the units that the critic learns."""
+        """Return rewards [T] in the critic's units."""
         if self.return_scale is not None:
             reward = self.return_scale.scaled(reward)
         return self.config.reward_scale * reward
@@ -380,8 +380,8 @@ class PPOAgent(LearningAgent):
     ) -> np.ndarray:
         """Return log-probabilities of the actions under the present policy, float32 [B].
 
-        log_prob: the recorded ones. Steps of the present policy keep them: torch and NumPy round
-        differently.
+        log_prob: the recorded log-probabilities. Steps of the present policy keep these values,
+        because torch and NumPy round differently.
         """
         lag = [self.policy_version - trajectory.policy_version for trajectory in trajectories]
         is_older = np.repeat(lag, [trajectory.length for trajectory in trajectories]) > 0
@@ -398,17 +398,17 @@ class PPOAgent(LearningAgent):
     def _helper(self) -> AbstractContextManager[Executor | None]:
         if not self.two_threads:
             return contextlib.nullcontext()
-        # A thread that is not told would split matrix products by the number of cores.
+        # By default, a new thread would split matrix products by the number of cores.
         n_threads = torch.get_num_threads()
         return ThreadPoolExecutor(1, initializer=set_threads, initargs=(n_threads,))
 
     def _learn_minibatch(
         self, minibatch: Minibatch, annealed: Annealed, helper: Executor | None
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """Make a gradient step. Returns its metrics, and the norm of each part's gradient.
+        """Make a gradient step. Return its metrics, and the norm of each part's gradient.
 
         If the KL divergence exceeds its limit, no step is made, and there are no norms. helper: a
-        thread that learns the values meanwhile.
+        thread for the values' loss and gradients.
         """
         config = self.config
         self.optimizer.zero_grad()
@@ -441,7 +441,7 @@ class PPOAgent(LearningAgent):
         return metrics, norms
 
     def _learn_policy(self, minibatch: Minibatch, annealed: Annealed) -> dict[str, Tensor]:
-        """Add the actor's gradients. Returns its metrics."""
+        """Add the actor's gradients. Return its metrics."""
         outputs = self.network.outputs(minibatch.obs)
         objective, metrics = self._policy_losses(minibatch, annealed, outputs)
         objective.backward()
@@ -450,7 +450,7 @@ class PPOAgent(LearningAgent):
     def _policy_losses(
         self, minibatch: Minibatch, annealed: Annealed, outputs: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return what the actor minimises, and the metrics of the minibatch, without gradients."""
+        """Return the actor's loss, and the metrics of the minibatch without gradients."""
         steps = minibatch.steps
         advantage = steps.advantage
         if self.config.normalise_advantage:
@@ -515,7 +515,7 @@ class PPOAgent(LearningAgent):
         return copy.deepcopy(state)
 
     def _statistics(self) -> dict[str, RunningMoments | ReturnScale]:
-        """Return the running statistics that are in use, by name."""
+        """Return the used running statistics by name."""
         both = {"obs_moments": self.obs_moments, "return_scale": self.return_scale}
         return {name: statistics for name, statistics in both.items() if statistics is not None}
 
@@ -539,8 +539,8 @@ class PPOAgent(LearningAgent):
         self.seed = saved_number(state, "seed")
 
     def load_policy(self, state: Mapping[str, Any]) -> None:
-        """Take weights and running statistics alone from a `state_dict()`. A network on entities
-        may have learned with another number of them."""
+        """Take only weights and running statistics from a `state_dict()`. The number of entities
+        may differ."""
         if self.layout is not None:
             from workflow_rl.agents.policy_from_checkpoint import for_layout
 

@@ -1,4 +1,4 @@
-"""PPO as a run finds it. Imports no torch."""
+"""The algorithm PPO in the registry. Imports no torch."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ class PPO(Algorithm):
     def make(
         self, settings: Settings, spaces: Spaces, seed: int, device: str, threads: int
     ) -> PPOAgent | TeamAgent:
-        """See Algorithm. From 2 threads on, the actor and the critic learn at the same time."""
+        """See Algorithm. With at least 2 threads, actor and critic learn at the same time."""
         from workflow_rl.agents.policies.torch_layers import set_threads
         from workflow_rl.agents.ppo.agent import PPOAgent
 
         assert isinstance(settings, PPOConfig)
         two_threads = threads > 1 and device == "cpu"
         if two_threads:
-            set_threads(threads // 2)  # The actor and the critic have half of them each.
-        self.distribution(spaces, settings)  # Says what this algorithm cannot learn.
+            set_threads(threads // 2)  # The actor and the critic each have half of the threads.
+        self.distribution(spaces, settings)  # Raises ConfigError for unsupported spaces.
         if spaces.team is not None:
             from workflow_rl.agents.ppo.team import TeamAgent
 
@@ -75,7 +75,7 @@ class PPO(Algorithm):
         return PPOAgent(settings, spaces, seed, device, two_threads)
 
     def metrics_of(self, settings: Settings, spaces: Spaces) -> tuple[str, ...]:
-        """See Algorithm. A team of several policies has some of the fields for each policy too."""
+        """See Algorithm. A team of several policies has the fields OF_EACH_POLICY too."""
         assert isinstance(settings, PPOConfig)
         multipliers = [f"multiplier_{name}" for name in settings.budgets]
         if spaces.team is None:
@@ -114,7 +114,7 @@ class PPO(Algorithm):
 
 
 def _normalising(parameters: PolicyParameters, state: Mapping[str, Any]) -> PolicyParameters:
-    """Return a network with the statistics that its observations are normalised with, if any."""
+    """Return a network with the statistics for normalising its observations, if any."""
     if "obs_moments" not in state:
         return parameters
     from workflow_rl.agents.ppo.running_statistics import RunningMoments

@@ -1,1 +1,1 @@
-"""What the CAGE challenges have in common."""
+"""Code that the guests of all CAGE challenges share."""

@@ -1,8 +1,8 @@
 """Read the attackers that a user names: all challenges share this grammar.
 
-An attacker is a name that the challenge knows, `module:Class`, or the folder or policy file of a
-trained attacker. "B_lineAgent=2,my_red:Patient=1,runs/red=1" is a mixture: the seed of each episode
-draws one attacker, by the weights. Workers import this module, so it imports no config library.
+A user names an attacker by a name that the challenge knows, by `module:Class`, or by the folder or
+policy file of a trained attacker. "B_lineAgent=2,my_red:Patient=1,runs/red=1" is a mixture: each
+episode's seed draws one attacker by the weights. Workers import this module without pydantic.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _CLASS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
 def label_of(text: str) -> str:
-    """Return the text with "-" for characters that file names must not have, cut if it is long."""
+    """Return the text as a part of a file name: "-" replaces characters, and long texts are cut."""
     return re.sub(r"[^\w.-]+", "-", text)[:LONGEST_LABEL]
 
 
 class AttackerError(ValueError):
-    """An attacker cannot be named, found or played as asked. The message does not name the
-    argument. env: the number of the env that it plays, if it does."""
+    """An attacker cannot be named, found or played. The message does not name the argument. env:
+    the number of the env in which the attacker plays, or None."""
 
     def __init__(self, message: str, env: int | None = None) -> None:
         super().__init__(message)
@@ -44,9 +44,9 @@ class AttackerError(ValueError):
 class Attacker:
     """One attacker of a mixture.
 
-    name: the attacker's name in configs and tables. weight: its number of `Attackers.shares`.
-    given: the class or object, if the user gave it instead of a name.
-    place: "module:Class" of an attacker that this package brings."""
+    name: the attacker's name in configs and tables. weight: how often it is in `Attackers.shares`.
+    given: the class or object, if the user gave this instead of a name. place: "module:Class" of an
+    attacker that this package brings, or ""."""
 
     name: str
     weight: int = 1
@@ -59,8 +59,8 @@ class Attacker:
         return self.given is None and ":" not in self.name and _is_path(self.name)
 
     def found(self) -> Any:
-        """Return the class or object. The module of a name is imported, because the user typed the
-        name. Raises AttackerError."""
+        """Return the class or object. This imports the module that a name contains: the user typed
+        the name. Raises AttackerError."""
         if self.given is not None:
             return self.given
         try:
@@ -71,7 +71,7 @@ class Attacker:
 
 @dataclass(frozen=True)
 class Attackers:
-    """A mixture: each episode draws one member. known: the names that the challenge brings."""
+    """A mixture of attackers: each episode draws one member. known: the challenge's own names."""
 
     members: tuple[Attacker, ...]
     known: tuple[str, ...] = field(default=(), repr=False)
@@ -92,7 +92,7 @@ class Attackers:
 
     @functools.cached_property
     def foreign(self) -> tuple[Attacker, ...]:
-        """The members that the challenge does not bring."""
+        """The members that are not among the challenge's own names."""
         return tuple(member for member in self.members if member.name not in self.known)
 
     def drawn(self, episode_seed: int) -> Attacker:
@@ -100,7 +100,7 @@ class Attackers:
             return self.members[0]
         import numpy as np  # Imported here: --help shows the defaults without NumPy.
 
-        # The key keeps this draw apart from the seeds that an env draws for later episodes.
+        # An env draws the seeds of later episodes from the same seed, but without this key.
         (word,) = np.random.SeedSequence(episode_seed, spawn_key=(1,)).generate_state(1)
         return self.shares[int(word) % len(self.shares)]
 
@@ -109,18 +109,18 @@ class Attackers:
 class Roster:
     """The names of attackers that a challenge knows.
 
-    names: the challenge's own attackers. mixtures: by name, the text that the name stands for.
-    by_hand: by name, "module:Class" of an attacker that was written by hand."""
+    names: the challenge's own attackers. mixtures: for each name of a mixture, the text that it
+    stands for. by_hand: for each name of an attacker written by hand, its "module:Class"."""
 
     names: tuple[str, ...]
     mixtures: Mapping[str, str] = field(default_factory=dict)
     by_hand: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, value: Any) -> Attackers:
-        """Return the attackers that a value names, and import nothing. Raises AttackerError.
+        """Return the attackers that a value names. This imports nothing. Raises AttackerError.
 
-        value: a text, a path, a class, an object, or a mapping from these to weights. A path that
-        exists is one attacker, even if "=" is in the path."""
+        value: a text, a path, a class, an object, or a mapping from such values to weights. An
+        existing path names one attacker, even if the path contains "="."""
         if isinstance(value, Attackers):
             return value
         if isinstance(value, str) and not _is_existing_path(value):
@@ -130,27 +130,27 @@ class Roster:
         return self.together([self.member(value)])
 
     def checked(self, red_agent: Any) -> Attackers:
-        """Do as `read`, but raise a ValueError that names the argument `red_agent`."""
+        """Return what `read` returns. Raises ValueError, which names the argument `red_agent`."""
         try:
             return self.read(red_agent)
         except AttackerError as error:
             raise ValueError(f"red_agent: {error}") from None
 
     def text(self, value: Any) -> str:
-        """Return a text for a config: `read` turns the text into the same attackers again.
+        """Return a text for a config, which `read` turns into the same attackers again.
 
-        Raises AttackerError, also for an object, and for a class that no module defines."""
+        Raises AttackerError, also for an object, and for a class of a script or function."""
         attackers = self.read(value)
         for member in attackers.members:
             if member.given is None:
                 continue
             kind = member.name.partition(":")[2]
             if not isinstance(member.given, type):
-                raise AttackerError(f"{kind}(): give the class {kind}, which a run can keep")
+                raise AttackerError(f"{kind}(): give the class {kind}: a run keeps no objects")
             if member.name.startswith("__main__:") or not _CLASS.fullmatch(member.name):
                 raise AttackerError(
-                    f"{kind} is a class of a script or function: define it in a module, which a "
-                    "run can keep"
+                    f"{kind} is a class of a script or function: define it in a module, so that a "
+                    "run can keep the class"
                 )
         return value if isinstance(value, str) and not _is_existing_path(value) else str(attackers)
 
@@ -161,7 +161,7 @@ class Roster:
 
     @property
     def shown(self) -> str:
-        """The choices of a user, in words."""
+        """The values that a user can choose, in words."""
         names = ", ".join((*self.names, *self.mixtures, *self.by_hand))
         return (
             f"{names}, module:Class, the folder or policy file of a trained red agent, or several "

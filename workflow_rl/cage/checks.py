@@ -1,4 +1,4 @@
-"""Check a user's values for an environment. Workers import this: it imports no config library."""
+"""Check a user's values for an environment. Workers import this module without pydantic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 def checked_whole(name: str, value: Any) -> int:
     """Return an integer of Python or NumPy as an int.
 
-    Raises ValueError for everything else, also for booleans. The message calls the value `name`."""
+    Raises ValueError for any other value, also for booleans. The message calls the value `name`."""
     try:
         if isinstance(value, bool | np.bool_) or getattr(value, "dtype", None) == np.bool_:
             raise TypeError

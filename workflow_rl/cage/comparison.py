@@ -1,6 +1,6 @@
 """Play episodes in two simulators of a challenge at once, and find the first difference.
 
-A challenge brings a `ComparedChallenge`: its simulators, the players, and words for a difference.
+A challenge brings a `ComparedChallenge`, which makes simulators and players and words a difference.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Result = TypeVar("Result")
 
 
 class ComparedEpisode(NamedTuple):
-    """One episode to compare. blue, red_agent: names of the players. steps: at most `max_steps` of
-    the simulators."""
+    """One episode to compare. blue, red_agent: names of the players. steps: the episode's length,
+    at most `max_steps` of the simulators."""
 
     blue: str
     red_agent: str
@@ -34,8 +34,8 @@ class ComparedEpisode(NamedTuple):
 
 
 class ComparedSimulator(Protocol):
-    """One simulator of a comparison. The values that it returns by name are NumPy arrays, or
-    values that `marshal` can write."""
+    """One simulator of a comparison. `shown` and `network` return values by name. A value is a
+    NumPy array, or a value that `marshal` can write."""
 
     def reset(self, episode: ComparedEpisode) -> None: ...
 
@@ -43,7 +43,7 @@ class ComparedSimulator(Protocol):
         """Play a step with what `Players.choose` returned. Raises RuntimeError on failure."""
 
     def shown(self) -> dict[str, Any]:
-        """Return the results of the reset or the last step. Called once after each of them."""
+        """Return what the reset or the last step shows. Called once after each reset and step."""
 
     def network(self) -> dict[str, Any]:
         """Return everything that can change a later step. Called less often than `shown`."""
@@ -62,8 +62,7 @@ class Difference(NamedTuple):
     """Where an episode first differs.
 
     step: number of the step; 0 is the reset. what: for each name whose values differ, the value in
-    the first simulator and the value in the second.
-    """
+    the first simulator and the value in the second."""
 
     episode: ComparedEpisode
     step: int
@@ -74,8 +73,8 @@ class Comparison(NamedTuple):
     """The result of one episode.
 
     steps: how many steps both simulators played. difference: the first difference in words, or "".
-    error: the first simulator's message if both raised an error, or "". seconds: CPU time of each.
-    """
+    error: the first simulator's message if both raised an error, or "". seconds: CPU time of the
+    first and the second simulator."""
 
     episode: ComparedEpisode
     steps: int
@@ -85,7 +84,7 @@ class Comparison(NamedTuple):
 
 
 class ComparedChallenge(Hashable, Protocol):
-    """What a challenge brings. It goes to other processes as a pickle."""
+    """What a challenge brings to a comparison. Other processes receive it as a pickle."""
 
     def simulators(self, red_agent: str) -> tuple[ComparedSimulator, ComparedSimulator]:
         """Return the two simulators, for episodes against this red agent."""
@@ -96,7 +95,7 @@ class ComparedChallenge(Hashable, Protocol):
     def described(
         self, difference: Difference, first: ComparedSimulator, second: ComparedSimulator
     ) -> str:
-        """Return the difference in words. Both simulators are still at its step."""
+        """Return the difference in words. Both simulators are still at the step that differs."""
 
 
 class WorkShare(NamedTuple):
@@ -176,10 +175,10 @@ def paired(first: dict[str, Any], second: dict[str, Any]) -> dict[str, tuple[Any
 
 
 def are_same(value: Any, other: Any) -> bool:
-    """Return whether two values are equal. Keys have to have one order, and 1 is not True."""
+    """Return whether two values are equal, also in the order of keys. 1 does not equal True."""
     if isinstance(value, np.ndarray):
         return np.array_equal(value, other)
-    # Format 2 writes no references, which can differ between equal values.
+    # Later formats write references to repeated objects, which can differ between equal values.
     return marshal.dumps(value, 2) == marshal.dumps(other, 2)
 
 
@@ -231,7 +230,7 @@ def _simulators(
 
 @contextmanager
 def _garbage_collected_seldom() -> Iterator[None]:
-    """Save time: networks are large lists without cycles, in which there is no garbage to find."""
+    """Save time: networks are large lists without cycles, so the collector finds no garbage."""
     thresholds = gc.get_threshold()
     gc.set_threshold(100_000, *thresholds[1:])
     try:

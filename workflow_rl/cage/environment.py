@@ -1,4 +1,4 @@
-"""What the environments of all CAGE challenges share. Each is one side of a challenge."""
+"""The base classes of the CAGE challenges' environments. An environment is Blue's or Red's side."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CageEnvironment(Gated):
-    """A side that learns, against opponents that do not learn. named_by_file: see `Gated`.
+    """One side learns, and its opponents do not learn. named_by_file: see `Gated`.
 
-    Another module checks the arguments, so that workers import no pydantic. Methods import what
-    they need, so that --help shows the defaults without NumPy. The pickled copies of workers hold
-    the opponents themselves, so that workers do not look for them."""
+    Workers import this module, so it does not check arguments with pydantic. Methods import what
+    they need, so that --help shows the defaults without NumPy. A worker's pickled copy holds the
+    opponents themselves, so that the worker does not have to find them."""
 
     named_by_file: bool = field(default=False, compare=False, repr=False, kw_only=True)
 
@@ -44,7 +44,7 @@ class CageEnvironment(Gated):
     @functools.cached_property
     def opponents(self) -> Any:
         """The opponents, in the form that envs play. Raises ConfigError if an opponent does not
-        exist, or if only a file names one."""
+        exist, or if the user did not name an opponent that a file names."""
         self.require_named()
         try:
             return self._found_opponents()
@@ -52,18 +52,19 @@ class CageEnvironment(Gated):
             raise ConfigError(self.opponents_in, str(error)) from None
 
     def require_named(self) -> None:
-        """Raise ConfigError if only a file names opponents."""
+        """Raise ConfigError if a file names opponents that the user did not name."""
         if self.named_by_file and self.foreign:
             problem = refused(self.foreign[0], self.opponents_in)
             raise ConfigError(self.opponents_in, problem)
 
     def check(self) -> str | None:
-        """Raise ConfigError if only a file names opponents."""
+        """Raise ConfigError if a file names opponents that the user did not name."""
         self.require_named()
         return None
 
     def _found_opponents(self) -> Any:
-        """Return `opponents`; the user trusts them. Raises AttackerError or ConfigError."""
+        """Return `opponents`. The user named them, so their code may run. Raises AttackerError or
+        ConfigError."""
         raise NotImplementedError
 
     def __getstate__(self) -> dict[str, Any]:
@@ -71,8 +72,8 @@ class CageEnvironment(Gated):
 
 
 class AgainstReds(CageEnvironment):
-    """Blue's side, against one of several red agents in each episode. roster: the names that the
-    challenge knows."""
+    """Blue learns. In each episode, it meets one of several red agents. roster: the names of red
+    agents that the challenge knows."""
 
     red_agent: str
 
@@ -96,7 +97,7 @@ class AgainstReds(CageEnvironment):
 
 @dataclass(frozen=True)
 class AgainstBlue(CageEnvironment):
-    """Red's side, against one of several blue agents in each episode."""
+    """Red learns. In each episode, it meets one of several blue agents."""
 
     blue_agent: str = "champion"
     max_steps: int = 100
@@ -108,7 +109,7 @@ class AgainstBlue(CageEnvironment):
 
     @property
     def blue_name(self) -> str:
-        """Blue's name, or the name of a run's folder without the folders above it."""
+        """Blue's name. If Blue is a run's folder, the last part of its path."""
         return os.path.basename(os.path.normpath(self.blue_agent))
 
     @functools.cached_property
@@ -130,8 +131,8 @@ class AgainstBlue(CageEnvironment):
         raise NotImplementedError
 
     def check(self) -> None:
-        """Raise ConfigError if the blue agent does not exist. Also compile Red's side, so that
-        workers load the compiled code from disk."""
+        """Raise ConfigError if the blue agent does not exist. The trial step also compiles Red's
+        side, so that workers load the compiled code from disk."""
         import numpy as np
 
         from workflow_rl.environments.episode import EpisodeSpec

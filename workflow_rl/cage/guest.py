@@ -1,4 +1,4 @@
-"""What the commands of `cage.commands` ask of a CAGE challenge."""
+"""The base class of the CAGE challenges' guests, with what `cage.commands` need."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ class CageGuest(Guest):
         raise NotImplementedError
 
     def parity(self) -> Any:
-        """Return the click command that compares this environment's simulators, or None if it has
-        one simulator."""
+        """Return the click command that compares this environment's simulators, or None if the
+        environment has only one simulator."""
         return None

@@ -1,4 +1,4 @@
-"""The measures that the challenges share: who holds hosts, and what Blue recovers."""
+"""The measures that the challenges share: who holds the hosts, and which hosts Blue recovers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RECOVERIES = ("restores", "removes")
 
 
 def of_hosts(which: str) -> tuple[Measure, Measure, Measure]:
-    """Return the shares of hosts that are clean, and that Red holds. which: the hosts, in words."""
+    """Return measures of clean hosts and of hosts that Red holds. which: the hosts, in words."""
     unit = "share of host-steps"
     return (
         Measure(
@@ -41,12 +41,12 @@ OF_RECOVERIES = (
     ),
     Measure(
         *("healthy recoveries", "actions"),
-        "Those of the recoveries that take effect on a host without a session of Red.",
+        "Recoveries that take effect on a host without a session of Red.",
         total("healthy_recoveries"),
     ),
     Measure(
         *("precision of recoveries", "share of actions"),
-        "The recoveries that take effect on a host with a session of Red beyond its foothold.",
+        "Recoveries that take effect on a host with a session of Red beyond its foothold.",
         share(["counter_actions"], RECOVERIES),
         more_is_better=True,
     ),

@@ -15,14 +15,13 @@ from workflow_rl.environments.episode import EpisodeSpec
 
 Numbers: TypeAlias = NDArray[np.int64]
 Snapshot: TypeAlias = tuple[NDArray[Any], ...]
-"""What `NetworkBatch.save` returns: the networks' bytes, then what they show."""
+"""`NetworkBatch.save` returns this: the networks' bytes, then the arrays that they show."""
 
 
 class SimulationError(RuntimeError):
-    """A network cannot go on: an event does not fit into its record, or CybORG itself fails.
+    """A network cannot go on: an event does not fit into its record, or CybORG fails there, too.
 
-    The message names the cause. env: the network's index in its batch, or None without a batch.
-    """
+    The message names the cause. env: the network's index in its batch, or None without a batch."""
 
     def __init__(self, why: str, env: int | None = None) -> None:
         super().__init__(why if env is None else f"env {env}: {why}")
@@ -31,10 +30,9 @@ class SimulationError(RuntimeError):
 
 
 class NetworkBatch:
-    """N networks and their observations. Copies and pickles go on as the original would.
+    """N networks and their observations. A copy or a pickle plays on exactly as the original would.
 
-    states: record array `[N]`, the networks.
-    """
+    states: record array `[N]`, the networks."""
 
     def __init__(self, n_envs: int, record: np.dtype[Any]) -> None:
         self.states = np.zeros(n_envs, record)
@@ -57,7 +55,7 @@ class NetworkBatch:
         return tuple(array.copy() for array in self._kept)
 
     def load(self, snapshot: Snapshot) -> None:
-        """Go on from a snapshot. Raises ValueError, and changes nothing, if its shapes differ."""
+        """Go on from a snapshot. If its shapes differ, change nothing and raise ValueError."""
         shapes = [getattr(saved, "shape", None) for saved in snapshot]
         if shapes != [array.shape for array in self._kept]:
             raise ValueError(
@@ -80,10 +78,9 @@ Batch = TypeVar("Batch", bound=NetworkBatch)
 
 
 class OneNetwork(Generic[Batch]):
-    """A batch of one network. Copies and pickles go on as the original would.
+    """A batch with one network. A copy or a pickle plays on exactly as the original would.
 
-    chosen: the mask of the network, bool `[1]`.
-    """
+    chosen: the mask of the network, bool `[1]`."""
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
@@ -104,12 +101,12 @@ class OneNetwork(Generic[Batch]):
 
 
 def bytes_of(records: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return a view of records `[N]` as bytes `[N, bytes]`: NumPy copies bytes much faster."""
+    """Return a view of records `[N]` as bytes `[N, bytes]`, which NumPy copies much faster."""
     return records.view(np.uint8).reshape(len(records), records.dtype.itemsize)
 
 
 def of_shape(name: str, values: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Return the values broadcast to a shape. Raises ValueError, which calls them by `name`."""
+    """Return the values broadcast to a shape. Raises ValueError, which calls the values `name`."""
     try:
         return np.broadcast_to(values, shape)
     except ValueError:
@@ -128,8 +125,7 @@ def mask_of(envs: Sequence[int] | NDArray[np.int64], n_envs: int) -> NDArray[np.
 class NetworkEnvs:
     """An EnvBatch of `n_envs` networks, whose episodes are truncated after `n_steps` steps.
 
-    A subclass says how the networks begin and play.
-    """
+    A subclass says how the networks begin and play."""
 
     def __init__(self, n_envs: int, n_steps: int) -> None:
         self.n_envs = n_envs
@@ -153,7 +149,7 @@ class NetworkEnvs:
         try:
             obs, rewards = self._play(chosen, actions, mask_of(chosen, self.n_envs))
         except Exception as error:
-            # A SimulationError names its env, and so does what an attacker of the user's raises.
+            # A SimulationError has `env`. `OneByOne` adds `env` to an error of a user's attacker.
             env = getattr(error, "env", None)
             if env not in self._specs:
                 raise
@@ -165,7 +161,7 @@ class NetworkEnvs:
         """Do nothing: there is nothing to close."""
 
     def _costs(self, envs: Numbers) -> NDArray[np.float64] | None:
-        """Return the costs [M, C] of the last step in each of M envs; None without measures."""
+        """Return the costs [M, C] of the last step in each of M envs, or None without costs."""
         return None
 
     def _begin(
@@ -173,8 +169,7 @@ class NetworkEnvs:
     ) -> Obs:
         """Begin an episode in each of M envs. Return obs [M, D].
 
-        seeds: [n_envs], zero for all other envs. mask: [n_envs], True for the M envs.
-        """
+        seeds: [n_envs], zero for all other envs. mask: [n_envs], True for the M envs."""
         raise NotImplementedError
 
     def _play(
@@ -182,6 +177,5 @@ class NetworkEnvs:
     ) -> tuple[Obs, NDArray[Any]]:
         """Play a step in each of M envs. Return obs [M, D] and rewards [M].
 
-        `_steps_left` already counts this step. A SimulationError has to name its env.
-        """
+        `_steps_left` already counts this step. A SimulationError has to name its env."""
         raise NotImplementedError

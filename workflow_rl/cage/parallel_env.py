@@ -1,4 +1,4 @@
-"""What the envs with PettingZoo's ParallelEnv interface have in common."""
+"""The base class of the envs that have PettingZoo's ParallelEnv interface."""
 
 from __future__ import annotations
 

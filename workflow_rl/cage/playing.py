@@ -16,11 +16,10 @@ from workflow_rl.progress_bar import Progress
 
 
 class Workers(NamedTuple):
-    """Processes that play in place of this process, one episode at a time each.
+    """The workers that play in place of this process. Each worker plays one episode at a time.
 
-    most: the largest number of processes. timeout: seconds for which a process may be silent, see
-    `Pool`. preload: see `Cage2.preload`. name_of: returns an episode's name for error messages.
-    """
+    most: the largest number of workers. timeout: seconds for which a worker may be silent, see
+    `Pool`. preload: see `Cage2.preload`. name_of: returns an episode's name for error messages."""
 
     most: int
     timeout: float
@@ -39,7 +38,7 @@ def play(
     """Play episodes, and yield them in the order of `specs`, whose numbers all differ.
 
     together: the largest number of episodes that this process plays at once. workers: if given,
-    they play instead. Raises TooManyFailuresError if the workers fail too often."""
+    the workers play all episodes. Raises TooManyFailuresError if the workers fail too often."""
     if workers is not None:
         n_used = min(workers.most, len(specs))
         with LocalPool(make_envs, n_used, 1, workers.timeout, preload=workers.preload) as pool:

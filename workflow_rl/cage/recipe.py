@@ -1,4 +1,4 @@
-"""Make a champion: train a run, and choose the best of its last agents."""
+"""Make a champion, the strongest agent: train a run, and choose the best of its last agents."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ AGENT_FILE = "champion.npz"
 
 
 class Chosen(NamedTuple):
-    """The chosen candidate's file in its run. Each candidate played `episodes` of each kind.
-
-    The mean of these episodes is no score: the chosen agent was partly lucky in them."""
+    """The choice of the best candidate. chosen: its file in the run. candidates: how many there
+    were. episodes: how many each played against each attacker. Their mean is no score, because the
+    chosen agent was partly lucky in these episodes."""
 
     chosen: str
     candidates: int
@@ -35,9 +35,8 @@ class Recipe:
     """The settings of a champion's run and of the choice of its best agent.
 
     run: fields of the run's config. n_candidates: how many of the last agents are compared.
-    score: plays their episodes. shares: one divisor a round, of the number of all episodes.
-    plays_with: arguments of the environment with which the agent plays, if training's differ.
-    """
+    score: returns a candidate's mean. shares: for each round, the number by which the episodes of
+    `choose` are divided. plays_with: arguments of the environment that differ from training's."""
 
     run: Mapping[str, Any]
     n_candidates: int
@@ -46,7 +45,7 @@ class Recipe:
     plays_with: Mapping[str, Any] = field(default_factory=dict)
 
     def train(self, run_dir: Path, seed: int, total_episodes: int, quiet: bool) -> float:
-        """Do as `train_recipe`, and return the seconds of all training."""
+        """Train or resume the run: see `train_recipe`. Return the seconds of the whole training."""
         given = {**self.run, "seed": seed, "total_episodes": total_episodes}
         seconds: float = train_recipe(TrainConfig("async", **given), run_dir, quiet)["wall_seconds"]
         return seconds
@@ -67,7 +66,7 @@ class Recipe:
     def card(
         self, run_dir: Path, command: str, chosen: Chosen, seconds: Mapping[str, float]
     ) -> dict[str, Any]:
-        """Return how the agent was made and what it scores, with the run's evaluation.json."""
+        """Return how the agent was made, and its score from the run's evaluation.json."""
         evaluation = json.loads((run_dir / "evaluation.json").read_text())
         for cell in evaluation.get("cells", ()):
             del cell["returns"]
@@ -84,11 +83,10 @@ class Recipe:
 
 
 def train_recipe(config: TrainConfig, run_dir: Path, quiet: bool = True) -> dict[str, Any]:
-    """Train in a new folder, or resume the run of this config, and return its summary.
+    """Train in a new folder, or resume the run of this config there. Return the run's summary.
 
-    Raises ConfigError if the folder holds another run, UserError if it holds a damaged run, and the
-    errors that end a training.
-    """
+    Raises ConfigError if the folder holds another run, and UserError if the run is damaged. Also
+    raises every error that can end a training."""
     resumed = None
     if (run_dir / "checkpoint.safetensors").exists():
         _require_same_run(config, run_dir)

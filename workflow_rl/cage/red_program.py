@@ -18,15 +18,13 @@ class RedProgram(Protocol):
     def begin(self, random: random.Random) -> None:
         """Begin an episode.
 
-        random: the episode's own generator. An attacker that draws from nothing else plays the same
-        episode for the same seed.
-        """
+        random: the episode's own generator. An attacker that draws from this generator only plays
+        the same episode for the same seed."""
 
     def act(self, seen: Any) -> int | str:
         """Return the next action: an index into `seen.action_names`, or one of these names.
 
-        seen: Red's observations. The module `attackers` of each challenge has their class.
-        """
+        seen: Red's observations, a `Seen` of the challenge's module `attackers`."""
 
 
 class Asleep:
@@ -45,7 +43,7 @@ def indices_of(action_names: tuple[str, ...]) -> Mapping[str, int]:
 
 
 def action_index(action: Any, action_names: tuple[str, ...], who: str = "Red") -> int:
-    """Return the index of an agent's action. Raises ValueError, whose message names `who`."""
+    """Return the index of an agent's action. Raises ValueError. who: the agent, for its message."""
     index = indices_of(action_names).get(action, action) if isinstance(action, str) else action
     if isinstance(index, int | np.integer) and 0 <= index < len(action_names):
         return int(index)

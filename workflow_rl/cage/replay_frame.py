@@ -19,10 +19,10 @@ def framed(package: str, title: str, about: str, compared: str, episodes: dict[s
     Args:
         package: the challenge's package with side.html, side.css and side.js, see replay.js.
         title, about, compared: texts at the top of the page.
-        episodes: data for the scripts. `recordings` has, for each agent, its name `agent`, its
-            `steps` with the return so far as `total`, and its `moments`, see `moments_of`.
-            `moments_shown` is how many moments the page lists. `digits`, 1 by default, are the
-            decimals of rewards. `phases`, optional, pairs names with the steps before each phase.
+        episodes: data for the scripts. `recordings` has, for each agent, the name `agent`, the
+            `steps` with the return so far as `total`, and the `moments`, see `moments_of`.
+            `moments_shown` is how many moments the page lists. `digits` is the number of decimals
+            of rewards, 1 by default. `phases` may pair each phase's name with the steps before it.
     """
     return filled(
         PAGES,
@@ -40,7 +40,7 @@ def framed(package: str, title: str, about: str, compared: str, episodes: dict[s
 
 @dataclass(frozen=True)
 class Moment:
-    """Steps of an episode in which one cause had costs. first, last: steps, counted from 1."""
+    """A part of an episode in which one cause had costs. first, last: steps, counted from 1."""
 
     cause: str
     first: int
@@ -51,9 +51,8 @@ class Moment:
 def moments_of(costs: Iterable[Mapping[str, float]], longest_pause: int = 1) -> tuple[Moment, ...]:
     """Return an episode's moments, the costliest first.
 
-    costs: for each step, its costs by cause. longest_pause: the largest distance in steps between
-    two costs of one cause that still belong to one moment.
-    """
+    costs: for each step, the cost of each cause. longest_pause: two costs of one cause belong to
+    one moment if they are at most this number of steps apart."""
     by_cause: dict[str, list[Moment]] = {}
     for number, step in enumerate(costs, 1):
         for cause, cost in step.items():
@@ -69,12 +68,12 @@ def moments_of(costs: Iterable[Mapping[str, float]], longest_pause: int = 1) -> 
 
 
 def shown_name(agent: Path) -> str:
-    """Return a name for pages that tells agents apart, without the folders of this machine."""
+    """Return a name for an agent on a page. It shows no folders of this machine above the run."""
     parts = agent.absolute().parts
     return "/".join(parts[-2:]) if agent.is_file() else parts[-1]
 
 
 def replay_command(run_path: str, red_agent: str, episode: int) -> str:
-    """Return the command that shows an episode of a run, for a report."""
+    """Return the command with which a report's reader can replay an episode of the run."""
     words = ["replay", run_path, "--red-agent", red_agent, "--episode", str(episode)]
     return f"python -m workflow_rl {shlex.join(words)}"

@@ -1,5 +1,6 @@
-"""Scores by a challenge's protocol: their settings, the statistics of total rewards, and the check
-that episodes have the same total rewards when the challenge's CybORG plays them again."""
+"""Score agents by a challenge's protocol: settings, statistics of total rewards, and a check.
+
+The challenge's CybORG plays episodes again. The check requires equal total rewards."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from workflow_rl.collection.messages import TooManyFailuresError
 from workflow_rl.evaluation.intervals import mean_of
 
 Check = Annotated[int, Field(ge=0, le=10_000)]
-"""How many episodes CybORG plays again."""
+"""The number of episodes that CybORG plays again."""
 
 
 def as_tuple(value: Any) -> Any:
@@ -64,7 +65,7 @@ class ReturnStatistics:
 
 
 class PlayedTwice(NamedTuple):
-    """The total rewards of an episode in both simulators. name: the episode's, for errors."""
+    """The total rewards of an episode in both simulators. name: the episode's name, for errors."""
 
     name: str
     compiled: float
@@ -72,7 +73,7 @@ class PlayedTwice(NamedTuple):
 
 
 class SimulatorsDifferError(TooManyFailuresError):
-    """An episode has another total on CybORG than in compiled code."""
+    """An episode has different total rewards on CybORG and in compiled code."""
 
 
 def checked(episodes: Sequence[PlayedTwice], simulator: str) -> str:

@@ -1,4 +1,4 @@
-"""Find the best of many agents, and play few episodes of the weaker agents."""
+"""Find the best of many agents, with few episodes for the weaker agents."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from workflow_rl.progress_bar import Progress
 from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
 
 Score: TypeAlias = Callable[[Path, int, int], Mean]
-"""Takes a checkpoint, a number of episodes and their seed. Returns a mean, raises UserError."""
+"""Plays a number of episodes with a checkpoint and a seed. Returns the mean, raises UserError."""
 FRESH_SEED = 1
-"""The seed of the episodes that score the chosen agent. Episodes of seed 0 chose it."""
+"""The seed of the episodes that score the chosen agent. The agent was chosen with seed 0."""
 
 
 def tournament(
@@ -22,8 +22,8 @@ def tournament(
 ) -> list[Path]:
     """Return the agents, best first.
 
-    In each round, every remaining agent plays the number of episodes that `rounds` has for it.
-    The better third goes on to the next round."""
+    rounds: for each round, how many episodes every remaining agent plays. The better third of these
+    agents goes on to the next round."""
     playing = list(agents)
     out = list[Path]()
     for number, episodes in enumerate(rounds, 1):
@@ -46,10 +46,9 @@ def save_best_candidate(
 ) -> tuple[int, Mean] | None:
     """Write the best candidate of a finished run to best.safetensors: see `eligible_agents`.
 
-    The last round has half as many episodes as the training, but at least `least` and at most
-    `most`. Returns the best agent's updates and its score in fresh episodes, or None if the run has
-    only one candidate.
-    """
+    In the last round, each agent plays half as many episodes as the training, but at least `least`
+    and at most `most`. Returns the best agent's number of updates and its score in fresh episodes.
+    Returns None if the run has only one candidate."""
     paths = eligible_agents(run_path)
     if len(paths) == 1:
         return None
@@ -65,11 +64,10 @@ def save_best_candidate(
 
 
 def eligible_agents(run_dir: Path) -> list[Path]:
-    """Return checkpoints that may be the best of a finished run, each agent once.
+    """Return the checkpoints that may be the best of a finished run, each agent once.
 
-    They are the agent with the best returns in training, the last agent, and the agents of the last
-    half that --keep-every kept. Raises UserError.
-    """
+    These are the agent with the best returns in training, the last agent, and the agents that
+    --keep-every kept in the second half of the training. Raises UserError."""
     half = load_checkpoint(run_dir / "checkpoint.safetensors").training.updates / 2
     paths = [
         run_dir / "checkpoint.safetensors",
@@ -77,7 +75,7 @@ def eligible_agents(run_dir: Path) -> list[Path]:
         *sorted(run_dir.glob("kept/*.safetensors")),
     ]
     by_update = dict[int, Path]()
-    # Of several files with one agent, the first one of `paths` stays.
+    # If several files hold one agent, the file that is first in `paths` stays.
     for path in reversed(paths):
         updates = load_checkpoint(path).training.updates
         if updates >= half or path.name == "best.safetensors":

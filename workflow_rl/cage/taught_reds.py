@@ -1,4 +1,4 @@
-"""Envs of Red's side whose rows end with the next action of an attacker that teaches."""
+"""Envs of Red's side for learning from a teacher, an attacker whose next action ends each row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workflow_rl.environments.episode import EpisodeSpec
 
 
 class RedOnRows(Protocol):
-    """An attacker that plays on rows of Red's envs."""
+    """An attacker that observes the rows of Red's envs."""
 
     def reset(self, seed: int, env: int = 0) -> None:
         """Begin an episode in an env."""
@@ -25,10 +25,9 @@ class RedOnRows(Protocol):
 
 
 class TaughtReds:
-    """An EnvBatch whose rows end with an attacker's next action: see `Guest.teaching`.
+    """An EnvBatch whose rows end with the teacher's next action: see `Guest.teaching`.
 
-    environment: an environment of Red's side, whose rows are uint8.
-    """
+    environment: an environment of Red's side, whose rows are uint8. attacker: the teacher."""
 
     def __init__(self, environment: Environment, attacker: RedOnRows, n_envs: int) -> None:
         self._envs = environment.make_envs(n_envs)

@@ -25,10 +25,11 @@ Idle = NDArray[np.int64]
 
 
 def found_by_trying(environment: AgainstReds, idle: Idle, most_steps: int) -> str | None:
-    """Return `DIFFERENT` of a red agent whose episode differs when it is repeated, or None.
+    """Play an episode twice against each of the user's red agents. Return None if both are equal.
+    Return DIFFERENT with the name of the first red agent whose episodes differ.
 
-    idle: Blue's actions `[1, ...]` in every step. most_steps: the largest number of steps of a
-    trial. Raises ConfigError for a red agent that cannot play."""
+    idle: Blue's actions `[1, ...]` in every step. most_steps: the largest number of steps of an
+    episode. Raises ConfigError for a red agent that cannot play."""
     _ = environment.opponents  # Raises ConfigError for a red agent that does not exist.
     steps = min(most_steps, environment.episode_steps)
     tried = ", ".join(environment.foreign)
@@ -38,7 +39,7 @@ def found_by_trying(environment: AgainstReds, idle: Idle, most_steps: int) -> st
         ):
             if isinstance(answer, ConfigError):
                 raise answer
-            return str(answer)  # The worker tells no more than one answer.
+            return str(answer)  # The worker sends at most one answer.
     except ConfigError as error:
         raise ConfigError("red_agent", error.message) from None
     return None
@@ -52,7 +53,7 @@ def _tell_of(environment: AgainstReds, idle: Idle, steps: int, tell: Tell) -> No
             if _episode(envs, attacker.name, steps, idle) != first:
                 tell(DIFFERENT.format(attacker.name))
                 return
-        except BaseException as error:  # SystemExit too.
+        except BaseException as error:  # A user's red agent may also raise SystemExit.
             problem = error if error.__cause__ is None else error.__cause__
             message = str(problem)
             if not isinstance(problem, AttackerError):

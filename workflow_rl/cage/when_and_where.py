@@ -1,4 +1,4 @@
-"""Heat maps of what an agent does, at which steps and to which places, over many episodes."""
+"""Draw heat maps of an agent's actions over many episodes, by step and by target."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def when_and_where(
 ) -> str:
     """Return a heat map for each kind of action, and a table of their cells, as HTML.
 
-    A cell is the share of the steps of its column, over all episodes, at which the agent does the
-    action to the place of its row. acts: all actions of all episodes. places: in the order of the
-    rows; a place without an action has no row. steps: the number of steps of an episode.
-    """
+    A column is a range of steps, and a row is a place. A cell is the share of the column's steps,
+    over all episodes, in which the agent takes the action on the row's place. acts: the actions of
+    all episodes. places: in the order of rows; a place without an action has no row. steps: the
+    number of steps of an episode."""
     part_of = np.arange(steps) * min(BINS, steps) // steps
     widths = np.bincount(part_of)
     counts = Counter((act.kind, act.place, int(part_of[act.step])) for act in acts)

@@ -1,4 +1,4 @@
-"""The command `parity` compares episodes of the compiled simulator with CybORG's."""
+"""The command `parity` compares episodes in the compiled simulator with episodes in CybORG."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from workflow_rl.environments.source import default_env, guests
 def shared_options(red_agents: Sequence[str], blues: Sequence[str], all_of: str) -> list[Any]:
     """Return the options that the comparisons of all environments have.
 
-    all_of: a text for --help that says which blue agents play by default.
-    """
+    all_of: the blue agents that play by default, in words, for --help."""
     return [
         plain_option("--episodes", type=EPISODES, default=100,
                      help="Episodes of each pair of a red and a blue agent."),
@@ -56,14 +55,13 @@ def _named(look: Look) -> Named:
 def parity(env: str, **options: Any) -> None:
     """Play the same episodes in CybORG and in the compiled simulator, and compare every step.
 
-    Observations, rewards, actions and successes must be the same; on CAGE-4 also masks, messages
-    and the generator of random numbers. The command prints the first differences. It exits with 1
-    if there is a difference.
+    Observations, rewards, actions and successes must be equal. On CAGE-4, masks, messages and the
+    generator of random numbers must be equal, too. The command prints the first differences. If
+    there is a difference, it exits with 1.
 
     Example: parity --episodes 2000 --red-agent B_lineAgent --blue random
 
-    Example: parity --env workflow_rl/CAGE4-v0 --cyborg4 cage-challenge-4 --episodes 60
-    """
+    Example: parity --env workflow_rl/CAGE4-v0 --cyborg4 cage-challenge-4 --episodes 60"""
     comparison = _comparison_of(env)
     if comparison is None:
         raise click.BadParameter(f"{env} has only one simulator", param_hint="--env")

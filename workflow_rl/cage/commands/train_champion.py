@@ -20,8 +20,8 @@ CARD_FILE = "card.json"
 
 _OPTIONS: list[click.Parameter] = [
     plain_option("--run-dir", type=PATH, required=True, metavar="FOLDER",
-                 help="Folder of the run. It is new or empty, or the one in which this command "
-                      "was stopped before; then the command goes on."),
+                 help="Folder of the run, new or empty. If this command was stopped in the folder "
+                      "before, it goes on there."),
     plain_option("--env", type=click.Choice(list(guests)), default=default_env(), metavar="ID",
                  help="Environment of the agent."),
     plain_option("--seed", type=SEED, default=0, help="The same seed gives the same agent."),
@@ -30,7 +30,7 @@ _OPTIONS: list[click.Parameter] = [
 
 
 def _named(look: Look) -> Named:
-    """Return the options that say how many episodes the environment's recipe plays."""
+    """Return the options for the numbers of episodes that the environment's recipe plays."""
     env_id = look.values.get("env", default_env())
     guest = guests.get(env_id)
     budget = guest.champion if isinstance(guest, CageGuest) else None
@@ -41,7 +41,7 @@ def _named(look: Look) -> Named:
                      help="Episodes of training."),
         plain_option("--selection-episodes", type=click.IntRange(32, 1_000_000),
                      default=budget.selection,
-                     help="Episodes, against each attacker, that compare the last candidates."),
+                     help="Episodes against each attacker in the last round of the choice."),
         plain_option("--episodes", type=EPISODES, default=budget.score,
                      help="Episodes of the final score, in each cell."),
     ]  # fmt: skip
@@ -60,11 +60,10 @@ def train_champion(
 ) -> None:
     """Train the strongest agent for a challenge, choose it among its candidates, and score it.
 
-    The agent plays only on what Blue sees and concludes. Separate episodes compare the candidates.
+    The agent observes only what Blue sees and concludes. Separate episodes compare the candidates.
     The final score follows the challenge's protocol, on further episodes.
 
-    Example: train-champion --run-dir runs/champion
-    """
+    Example: train-champion --run-dir runs/champion"""
     from workflow_rl.commands.evaluate import evaluate
     from workflow_rl.runs.execute import AtOnce
     from workflow_rl.runs.loop import stopped_by_signals

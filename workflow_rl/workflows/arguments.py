@@ -1,4 +1,4 @@
-"""The arguments of CAGE-2 with orders, with their ranges and descriptions."""
+"""The arguments of CAGE-2 with orders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class OrderedCage2Arguments(Cage2Arguments):
     """The checked arguments of `OrderedCage2`. Raises ConfigError."""
 
     observation: Annotated[str, OneOf(("belief",))] = Field(
-        OrderedCage2.observation, description="belief tells which group is due."
+        OrderedCage2.observation,
+        description="belief tells which group has to be fixed next.",
     )
     actions: Annotated[str, OneOf(ACTION_SETS)] = Field(
         OrderedCage2.actions, description=Cage2Arguments.model_fields["actions"].description
@@ -37,10 +38,10 @@ class OrderedCage2Arguments(Cage2Arguments):
     obedience: Annotated[str, OneOf(OBEDIENCE)] = Field(
         OrderedCage2.obedience,
         description="How the agent keeps to the order. mask: a fix that breaks the order is "
-        "impossible. penalty: such a fix costs reward.",
+        "impossible. penalty: a fix that breaks the order costs reward.",
     )
     penalty: NotNegative = Field(
-        OrderedCage2.penalty, description="The reward that a fix that breaks the order costs."
+        OrderedCage2.penalty, description="What a fix that breaks the order costs, as reward."
     )
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""The rules of a workflow on CAGE-2: Blue's belief tells which groups of hosts need fixing.
+"""The rules of a workflow on CAGE-2. Blue's belief tells which groups of hosts need fixing.
 
 Submissions contain a copy of this module, so it needs only NumPy and `agents`.
 """
@@ -23,10 +23,10 @@ UNIT_TYPES = (
     "op_hosts: Op_Host0 Op_Host1 Op_Host2; defender: Defender; "
     "users: User0 User1 User2 User3 User4"
 )
-"""The five types of units of Jiang et al. (L4DC 2026)."""
+"""The five types of units (groups of hosts) of Jiang et al. (L4DC 2026)."""
 FIXES = tuple(kind for kind, about in BLUE.items() if about.leaves)
 LIKELY = 1
-"""The index of 0.5 among the belief's thresholds: a probability above 0.5."""
+"""The index in `blue_belief.THRESHOLDS` of 0.5."""
 
 
 class HostRules:
@@ -42,7 +42,7 @@ class HostRules:
 
         self.workflow = parsed(workflow, HOSTS, CONTESTED)
         self.n_own = N_SHOWN
-        # The first of a host's four probabilities is the probability of a session.
+        # Of a host's four probabilities, the first is the probability that Red has a session there.
         columns = columns_shown(len(WORTH_A_DECOY))["of hosts"][:, LIKELY].tolist()
         self._session_bits: dict[str, int] = dict(zip(CONTESTED, columns, strict=True))
         self._bits = [self._bits_of(hosts) for hosts in self.workflow.members]

@@ -1,4 +1,4 @@
-"""CAGE-2 with an agent that keeps to an order, as the Environment of a run."""
+"""CAGE-2, with a blue agent that keeps to an order, as the Environment of a run."""
 
 from __future__ import annotations
 
@@ -42,20 +42,22 @@ class OrderedCage2(Cage2):
         return self.rules.workflow.order_named(self.order) if self.order else None
 
     def scored(self) -> Self:
-        """Return the environment that scores an agent, in which no fix costs anything."""
+        """Return the environment in which agents are scored. There, no fix costs a penalty."""
         return dataclasses.replace(super().scored(), penalty=0.0)
 
     def spaces(self) -> Spaces:
-        """Return the spaces: the belief, the order's bits and, with obedience "mask", the mask."""
+        """Return the spaces. Observations are the belief and the order's bits, then the mask if the
+        obedience is "mask"."""
         spaces = super().spaces()
         n_bits = n_order_bits(self.rules.workflow, self.obedience)
-        # No entity has the order's bits.
+        # There is no layout of entities, because the order's bits belong to no host.
         return spaces._replace(
             obs_dim=spaces.obs_dim + n_bits, masked=self.obedience == MASK, entities=None
         )
 
     def actor_on_observations(self, actor: Actor, network: Scenario | None = None) -> Actor:
-        """Wrap an actor of these envs, so that it plays on the 52 bits and the 145 actions."""
+        """Wrap an actor of these envs, so that it observes the 52 bits and returns one of the 145
+        actions."""
         ordered = OrderedActor(actor, self.rules, self._order, self.obedience)
         return super().actor_on_observations(ordered, network)
 

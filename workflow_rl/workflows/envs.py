@@ -1,4 +1,4 @@
-"""Gymnasium environments with an agent that keeps to an order."""
+"""Wrap a Gymnasium environment, so that its agent keeps to an order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from workflow_rl.workflows.rules import (
 
 @dataclass
 class Milestones:
-    """The rules of a user's own environment: see `OrderedEnv`."""
+    """The `WorkflowRules` of a user's own environment: see `OrderedEnv`."""
 
     workflow: Workflow
     n_own: int
@@ -52,7 +52,7 @@ class Milestones:
 
 
 def _workflow_of(names: tuple[str, ...]) -> Workflow:
-    """Return milestones as groups. Raises ValueError for names that no order can have."""
+    """Return the workflow whose groups are the milestones. Raises ValueError for invalid names."""
     if not 2 <= len(names) <= MOST_GROUPS or len(set(names)) < len(names):
         raise ValueError(f"milestones={names}: 2 to {MOST_GROUPS} different ones are needed")
     for name in names:
@@ -62,24 +62,24 @@ def _workflow_of(names: tuple[str, ...]) -> Workflow:
 
 
 class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
-    """An environment with an agent that reaches milestones in a given order.
+    """An environment whose agent reaches milestones in a given order.
 
-    An observation is flat, and ends with the order's bits. With obedience "penalty", a bit for each
-    milestone follows; only the bit of the next milestone is 1. With obedience "mask",
-    `info["action_mask"]` forbids actions that would reach a milestone too early, and the actions
-    that the environment's own mask forbids. `step` and `reset` raise ObservationError if no action
-    is left.
+    An observation is flat: the environment's observation, then the order's bits. With obedience
+    "penalty", a bit for each milestone follows. Only the bit of the next milestone is 1. With
+    obedience "mask", `info["action_mask"]` forbids actions that would reach a milestone too early,
+    and actions that the environment's own mask forbids. `step` and `reset` raise ObservationError
+    if the mask forbids all actions.
 
     Args:
-        env: the environment. Its actions are Discrete.
+        env: the environment, whose actions are Discrete.
         milestones: the names of the G milestones.
-        needs: returns, for a flat observation [D], G booleans: whether the agent still has to reach
-            each milestone.
-        fixes: returns, for a flat observation [D], for each of the A actions the index of the
+        needs: takes a flat observation [D]. Returns G booleans: whether the agent still has to
+            reach each milestone.
+        fixes: takes a flat observation [D]. Returns, for each of the A actions, the index of the
             milestone that the action would reach now, or -1.
-        order: names such as "a,b,c". If it is "", the seed of each episode draws an order.
-        obedience: "mask", or "penalty" for the agent's free choice.
-        penalty: the reward that a milestone costs if the agent reaches it too early.
+        order: names such as "a,b,c". If this is "", the seed of each episode draws an order.
+        obedience: "mask", or "penalty", with which the agent may break the order.
+        penalty: what a milestone that the agent reaches too early costs, as reward.
 
     Raises:
         ValueError: an argument is wrong.
@@ -147,7 +147,7 @@ class OrderedEnv(gymnasium.Wrapper[NDArray[Any], Any, Any, Any]):
         mask = mask_in(obs, info)
         if self.obedience == MASK:
             possible = row[size:] > 0
-            # After the end, the environment's mask may forbid every action, since nobody acts.
+            # After an episode's end, the environment's mask may forbid all actions.
             if mask is not None and not ended:
                 possible &= self._read_mask(mask)
                 if not possible.any():

@@ -21,7 +21,7 @@ class OrderedCage2Guest(Cage2Guest):
 
     env_id = ENV_ID
     title = "CAGE-2 workflows"
-    # Orders vary the episodes, so there is one preset.
+    # Of CAGE-2's presets, only this one has Scenario 2 and the observation belief.
     presets: ClassVar = {"workflow-quick": Cage2Guest.presets["cage2-quick"]}
     measured: ClassVar = {}
     released: ClassVar = {}
@@ -38,7 +38,7 @@ class OrderedCage2Guest(Cage2Guest):
         return OrderedCage2(**dict(args))
 
     def known_returns(self, args: Mapping[str, Any]) -> Mapping[str, float]:
-        # With a penalty, returns contain the price of fixes, and cannot be compared.
+        # With a penalty, returns contain the penalties, so known returns cannot be compared.
         is_priced = args["obedience"] == "penalty" and args["penalty"]
         return NOTHING if is_priced else super().known_returns(args)
 
@@ -49,7 +49,7 @@ class OrderedCage2Guest(Cage2Guest):
             )
 
     def parity(self) -> None:
-        return None  # The command compares CAGE-2's simulators already.
+        return None  # The simulators are CAGE-2's, whose guest has this command.
 
     def findings(self) -> tuple[()]:
         return ()

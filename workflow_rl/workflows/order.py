@@ -21,9 +21,9 @@ Numbers: TypeAlias = NDArray[np.int64]
 
 MOST_GROUPS = 32
 MOST_LISTED_ORDERS = 5040
-"""The number of orders of seven groups. If there are more orders, some of them are drawn."""
+"""Seven groups have 5,040 orders. If a workflow has more orders, some are drawn at random."""
 NOBODY = -1
-"""Stands for no group where a group's number is expected."""
+"""This number means "no group" in an array of groups' numbers."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ class Workflow:
         return [group for group, members in enumerate(self.members) if members]
 
     def name_of(self, order: Order) -> str:
-        """Return an order as text that `order_named` reads, without the groups that never need
-        fixing."""
+        """Return an order as a text that `order_named` can read. The text leaves out groups that
+        never need fixing."""
         return ",".join(self.groups[group] for group in order if self.members[group])
 
     def order_named(self, text: str) -> Order:
-        """Return the order of a text such as "servers,users". The text may leave out groups that
-        never need fixing. Raises ValueError."""
+        """Return the order that a text such as "servers,users" describes. The text may leave out
+        groups that never need fixing. Raises ValueError."""
         names = [name.strip() for name in text.split(",")]
         order = tuple(self._number(name) for name in names)
         missing = [self.groups[group] for group in self.contested if group not in order]
@@ -68,7 +68,7 @@ class Workflow:
 
     def _number(self, name: str) -> int:
         if name not in self.groups:
-            raise ValueError(f"{name!r} is no group: there is {', '.join(self.groups)}")
+            raise ValueError(f"{name!r} is no group: choose of {', '.join(self.groups)}")
         return self.groups.index(name)
 
     @functools.cached_property
@@ -82,12 +82,13 @@ class Workflow:
         return frozenset(pairs)
 
     def _whole(self, contested: Sequence[int]) -> Order:
-        """Return the order with all other groups at its end: they must not make orders differ."""
+        """Return an order of all groups. Groups that never need fixing stand at its end, in a fixed
+        place, so that they never make two orders different."""
         others = [group for group, members in enumerate(self.members) if not members]
         return (*contested, *others)
 
     def orders(self) -> list[Order]:
-        """Return all orders of the groups that may need fixing. Raises ValueError for too many."""
+        """Return all orders. Raises ValueError if there are more than MOST_LISTED_ORDERS."""
         listed = list(itertools.islice(self._extensions([]), MOST_LISTED_ORDERS + 1))
         if len(listed) > MOST_LISTED_ORDERS:
             raise ValueError(f"there are more than {MOST_LISTED_ORDERS:,} orders")
@@ -145,7 +146,7 @@ def parsed(text: str, targets: Collection[str], fixable: Collection[str]) -> Wor
         pairs += itertools.pairwise(workflow._number(name) for name in names)
     workflow = Workflow(groups, tuple(members), tuple(pairs))
     if any(first == second for first, second in workflow.implied):
-        raise ValueError("the constraints go round in a circle")
+        raise ValueError("the constraints form a circle")
     return workflow
 
 
@@ -159,7 +160,7 @@ def _groups_and_constraints(text: str) -> tuple[dict[str, tuple[str, ...]], list
         name = before_colon.strip()
         if colon and name.replace("_", "").replace("-", "").isalnum():
             if name in targets_of_groups:
-                raise ValueError(f"the group {name} is there twice")
+                raise ValueError(f"the group {name} is given twice")
             targets_of_groups[name] = tuple(after_colon.split())
         elif "<" in line and not colon:
             constraints.append([part.strip() for part in line.split("<")])
@@ -172,12 +173,12 @@ def _groups_and_constraints(text: str) -> tuple[dict[str, tuple[str, ...]], list
 
 
 def _require_targets(named: Sequence[str], targets: Collection[str]) -> None:
-    """Raise ValueError if a name is not in `targets`, or is there twice."""
+    """Raise ValueError if a name is not in `targets`, or occurs twice."""
     for target in named:
         if target not in targets:
             raise ValueError(f"{target!r} is none of {', '.join(targets)}")
         if named.count(target) > 1:
-            raise ValueError(f"{target} is in two groups, or in one twice")
+            raise ValueError(f"{target} is given twice: a target belongs to one group")
 
 
 def ranks_of(orders: Sequence[Order]) -> Numbers:
@@ -186,16 +187,14 @@ def ranks_of(orders: Sequence[Order]) -> Numbers:
 
 
 def precedence(ranks: Numbers) -> NDArray[np.uint8]:
-    """Return, for each pair of groups, 1 if the first comes first, uint8 [M, G (G - 1) / 2].
-
-    The number of bits in which two orders differ is their Kendall distance.
-    """
+    """Return one bit for each pair of groups, uint8 [M, G (G - 1) / 2]: 1 if the group with the
+    smaller number is fixed first. Two orders differ in as many bits as their Kendall distance."""
     first, second = np.triu_indices(ranks.shape[1], 1)
     return (ranks[:, first] < ranks[:, second]).astype(np.uint8)
 
 
 def due(needs: Bools, ranks: Numbers) -> Numbers:
-    """Return the first group in each order that needs fixing, int64 [M], or NOBODY.
+    """Return, for each order, the first group that needs fixing, int64 [M], or NOBODY.
 
     needs: bool [M, G]. ranks: [M, G].
     """

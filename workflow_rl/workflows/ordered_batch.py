@@ -1,4 +1,4 @@
-"""Batches of environments with an agent that keeps to an order."""
+"""Wrap an EnvBatch, so that its agent keeps to an order."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from workflow_rl.workflows.rules import WorkflowRules, fixes_made, order_of_epis
 class OrderedEnvs:
     """An EnvBatch with ordered observations: see `rules`.
 
-    order: if it is None, each episode's seed draws an order. penalty: the reward that a fix that
-    breaks the order costs.
+    order: if this is None, each episode's seed draws an order. penalty: what a fix that breaks the
+    order costs, as reward.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class OrderedEnvs:
         return transitions._replace(obs=self._shown(envs, transitions.obs))
 
     def _shown(self, envs: Sequence[int], obs: Obs) -> Obs:
-        if self._penalty:  # `step` needs the observations before its actions.
+        if self._penalty:  # The next `step` needs these observations, from before its actions.
             if not self._obs.size:
                 self._obs = np.zeros((self.n_envs, obs.shape[1]), obs.dtype)
             self._obs[envs] = obs

@@ -1,4 +1,4 @@
-"""The page of `search-workflow` lists orders from best to worst."""
+"""Make the page of `search-workflow`, which lists orders from best to worst."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Observations that show an order, and an actor that keeps to an order.
 
 An ordered observation begins with the environment's own D numbers and the order's P bits of
-precedence. With obedience "mask", the mask of the A actions follows: [D + P + A]. With obedience
-"penalty", a bit for each of the G groups follows: [D + P + G]. Only the bit of the group that is
-due is 1. Submissions contain a copy of this module, so it needs only NumPy and `agents`.
+precedence, see `order.precedence`. With obedience "mask", the mask of the A actions follows:
+[D + P + A]. With obedience "penalty", a bit for each of the G groups follows: [D + P + G]. Only the
+bit of the group that is due, which has to be fixed next, is 1. Submissions contain a copy of this
+module, so it needs only NumPy and `agents`.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from workflow_rl.workflows.order import (
 MASK = "mask"
 PENALTY = "penalty"
 OBEDIENCE = (MASK, PENALTY)
-"""How an agent keeps to its order: fixes that break the order are impossible, or cost reward."""
+"""MASK: fixes that break the order are impossible. PENALTY: they cost reward."""
 ORDER_STREAM = 2
-"""Separates the draws of orders from all other draws with an episode's seed."""
+"""A key that separates the draws of orders from all other draws with an episode's seed."""
 
 
 class WorkflowRules(Protocol):
@@ -51,11 +52,10 @@ class WorkflowRules(Protocol):
 
 
 class Fixes(NamedTuple):
-    """The effect of M actions on an order, bool [M].
+    """What M actions mean for an order, bool [M].
 
     broken: whether the action fixed a group that was not due. decided: whether the action fixed a
-    group while several groups needed fixing, so that the order decided.
-    """
+    group while several groups needed fixing. Then the order decides which group is due."""
 
     broken: Bools
     decided: Bools
@@ -64,8 +64,8 @@ class Fixes(NamedTuple):
 def fixes_made(
     rules: WorkflowRules, obs: NDArray[Any], ranks: Numbers, actions: Actions | Numbers
 ) -> Fixes:
-    """Return the effect of actions [M] after observations [M, D]. ranks: the orders' ranks [M, G],
-    or [1, G] if all have one order."""
+    """Return what actions [M] after observations [M, D] mean for the orders. ranks: the orders'
+    ranks [M, G], or [1, G] for a single order."""
     fixed = rules.fixes(obs)[np.arange(len(obs)), actions]
     needs = rules.needs(obs)
     due_groups = due(needs, ranks)
@@ -87,7 +87,8 @@ def ordered_obs(
 
 
 def order_bits(rules: WorkflowRules, obs: NDArray[Any], ranks: Numbers, obedience: str) -> Bools:
-    """Return the bits about orders in ordered observations, bool [M, B], without the mask."""
+    """Return the part of ordered observations that shows the orders, bool [M, B]. It leaves out the
+    mask."""
     bits = precedence(ranks) > 0
     if obedience == MASK:
         return bits
@@ -103,7 +104,7 @@ def n_order_bits(workflow: Workflow, obedience: str) -> int:
 
 
 def order_of_episode(workflow: Workflow, order: Order | None, seed: int) -> Order:
-    """Return the order. If it is None, return an order that the episode's seed draws."""
+    """Return `order`. If `order` is None, the episode's seed draws an order."""
     if order is not None:
         return order
     sequence = np.random.SeedSequence(seed, spawn_key=(ORDER_STREAM,))
@@ -111,10 +112,9 @@ def order_of_episode(workflow: Workflow, order: Order | None, seed: int) -> Orde
 
 
 class OrderedActor:
-    """Wraps an actor of ordered observations, so that it plays on the environment's observations.
+    """Wraps an actor of ordered observations, so that it takes the environment's observations.
 
-    order: the order of all episodes. If it is None, each episode's seed draws an order.
-    """
+    order: the order of all episodes. If this is None, each episode's seed draws an order."""
 
     def __init__(
         self, actor: Actor, rules: WorkflowRules, order: Order | None, obedience: str
@@ -127,7 +127,7 @@ class OrderedActor:
         self._ranks: dict[int, Numbers] = {}
 
     def ask(self, order: str) -> None:
-        """Keep to another order from now on, such as "servers,users", in all envs. Raises
+        """Keep to an order from now on, in all envs. order: a text such as "servers,users". Raises
         ValueError."""
         self._order = self._rules.workflow.order_named(order)
         self._ranks.clear()
@@ -152,4 +152,4 @@ def check_obedience(obedience: str, penalty: float) -> None:
     if obedience not in OBEDIENCE:
         raise ValueError(f"obedience={obedience!r}: choose {' or '.join(OBEDIENCE)}")
     if penalty and obedience != PENALTY:
-        raise ValueError(f"penalty={penalty:g} needs obedience {PENALTY}: a mask lets no fix pass")
+        raise ValueError(f"penalty={penalty:g} needs obedience {PENALTY}, not {obedience}")

@@ -1,8 +1,8 @@
-"""Score an agent that plays an order. All orders have the same episodes, used for nothing else.
+"""Score an agent with an order. All orders have the same episodes, which have no other use.
 
-On CAGE-2, an episode's total is its part of the challenge's nine cells: the first 30, 50 and 100
-steps of a game against each of the three red agents. For agents that were trained against one red
-agent, and in all other environments, the total is the return.
+On CAGE-2, an episode is one game against each of the three red agents. Its total is the sum of the
+returns of each game's first 30, 50 and 100 steps, as in the challenge's nine cells. For agents that
+were trained against one red agent, and in all other environments, the total is one game's return.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST_EPISODES = 1_000_000
 
 
 class OrderEpisodes(NamedTuple):
-    """The results of E episodes of an order. totals: float64 [E]. n_decided: the number of fixes
+    """The results of E episodes with one order. totals: float64 [E]. n_decided: the number of fixes
     while several groups needed fixing. n_kept: how many of these fixes kept to the order."""
 
     totals: FloatArray
@@ -43,7 +43,7 @@ class OrderEpisodes(NamedTuple):
 
 
 def rules_of(environment: Environment) -> WorkflowRules:
-    """Return the rules of an environment. Raises ConfigError if it takes no order."""
+    """Return the rules of an environment. Raises ConfigError if the environment takes no order."""
     if isinstance(environment, OrderedCage2):
         return environment.rules
     if isinstance(environment, GymnasiumEnvironment):
@@ -62,9 +62,9 @@ def _ordered_env(env: Env) -> OrderedEnv | None:
 
 @dataclasses.dataclass(frozen=True)
 class WithOrder(GymnasiumEnvironment):
-    """An environment with an order, in which no fix costs anything.
+    """A user's environment with a fixed order, in which no fix costs a penalty.
 
-    `make_env` sets the order in each env, because the user's function may not take an order.
+    `make_env` sets the order in each env, because the user's function may take no order.
     """
 
     order: str = ""
@@ -79,7 +79,7 @@ class WithOrder(GymnasiumEnvironment):
 
 
 def _with_order(environment: Environment, order: str) -> Environment:
-    """Return the environment with an order, in which no fix costs anything: totals have no costs.
+    """Return the environment with a fixed order, in which no fix costs a penalty.
 
     environment: an environment for which `rules_of` raises no error.
     """
@@ -104,8 +104,8 @@ def play_order(
         environment: the environment in which the actor was trained.
         rules: the environment's rules, see `rules_of`.
         order: the order of all episodes.
-        episodes: their number, a million at most.
-        seed: for each seed, all orders have the same random events.
+        episodes: the number of episodes, at most a million.
+        seed: with one seed, all orders have the same random events.
     """
     assert episodes <= MOST_EPISODES
     environment = _with_order(environment, rules.workflow.name_of(order))
@@ -143,10 +143,10 @@ def _is_scored_in_cells(environment: Environment) -> TypeGuard[OrderedCage2]:
 
 
 def _total(game: Trajectory, environment: Environment) -> float:
-    """Return the part of the episode's total that a game adds."""
+    """Return what a game adds to its episode's total."""
     if not _is_scored_in_cells(environment) or environment.max_steps != max(HORIZONS):
         return game.episode_return
-    n_opening = len(environment.opening)  # Steps of a game before the actor's first step.
+    n_opening = len(environment.opening)  # The rewards of these steps are in the first reward.
     if n_opening >= min(HORIZONS):
         return game.episode_return
     returns = [game.reward[: horizon - n_opening].sum() for horizon in HORIZONS]

@@ -1,4 +1,4 @@
-"""Search for the order in which trained agents have the best totals."""
+"""Search for the order with which trained agents have the best totals."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from workflow_rl.workflows.scoring import play_order, rules_of
 
 ORDERS = "orders"
 OF_THE_ORDER = frozenset({"workflow", "order", "obedience", "penalty"})
-"""Arguments that do not change the task. `load` compares workflows after reading them."""
+"""Arguments that may differ between runs. `load` compares parsed workflows, and not their texts."""
 
 
 @dataclass(frozen=True)
 class OrderedAgents:
-    """Agents of one task and one workflow. environment: the environment of the first agent."""
+    """Agents that share a task and a workflow. environment: the environment of the first agent."""
 
     names: list[str]
     actors: list[Actor]
@@ -55,7 +55,7 @@ class OrderedAgents:
         return cls(names, [player.policy for player in players], environment, rules)
 
     def orders(self, n_orders: int | None, seed: int) -> list[Order]:
-        """Return all orders, or up to `n_orders` random ones.
+        """Return all orders, or up to `n_orders` random orders.
 
         Raises ConfigError if there is only one order, or if `n_orders` is None and there are too
         many orders.
@@ -96,7 +96,7 @@ class OrderedAgents:
 
 
 def _require_same_task(environment: Environment, first: Environment, name: str) -> None:
-    """Raise ConfigError if two environments differ in more than their orders.
+    """Raise ConfigError if two environments differ in other arguments than OF_THE_ORDER.
 
     name: the run of `environment`. first: the environment of the first run.
     """
@@ -106,7 +106,7 @@ def _require_same_task(environment: Environment, first: Environment, name: str) 
         )
     skipped = OF_THE_ORDER
     if isinstance(environment, OrderedCage2):
-        skipped |= {"simulator"}  # The compiled simulator scores every run.
+        skipped |= {"simulator"}  # All runs are scored in the compiled simulator.
     for argument in {**first.args, **environment.args}:
         given = environment.args.get(argument, "the default")
         wanted = first.args.get(argument, "the default")

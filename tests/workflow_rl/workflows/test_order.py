@@ -36,10 +36,10 @@ def test_a_group_that_never_needs_fixing_has_no_say() -> None:
         ("a: User1", "2 to 32 groups are needed"),
         ("a: User1; b: User0 Defender", "two of which can be fixed"),
         ("a: User1; b: User9", "'User9' is none of Defender"),
-        ("a: User1; b: User1", "User1 is in two groups"),
-        ("a: User1; a: User2", "the group a is there twice"),
+        ("a: User1; b: User1", "User1 is given twice"),
+        ("a: User1; a: User2", "the group a is given twice"),
         ("a: User1; b: User2; a < c", "'c' is no group"),
-        ("a: User1; b: User2; a < b; b < a", "go round in a circle"),
+        ("a: User1; b: User2; a < b; b < a", "form a circle"),
         ("a: User1; b User2", "'b User2' is neither a group"),
     ],
 )

@@ -87,7 +87,7 @@ def test_an_agent_against_one_red_agent_is_scored_by_its_return() -> None:
 @pytest.mark.parametrize(
     ("args", "argument", "problem"),
     [
-        ({"workflow": "a: User1; b: User1"}, "workflow", "User1 is in two groups"),
+        ({"workflow": "a: User1; b: User1"}, "workflow", "User1 is given twice"),
         ({"order": "users"}, "order", "has to name each of"),
         ({"penalty": 1.0}, "penalty", "needs obedience penalty"),
         ({"observation": "table"}, "observation", "'table' is not one of belief"),

@@ -1,1 +1,1 @@
-"""Commands that this guest alone has."""
+"""The commands that only the guest of workflows has."""

@@ -1,4 +1,4 @@
-"""The command `search-workflow`: what each order comes to, and which is best."""
+"""The command `search-workflow` scores each order, and finds the best order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FILES = ("workflow.html", "workflow.json")
 SEVERAL = click.IntRange(2, 1_000_000)
-"""Every second episode judges the orders that the others chose."""
+"""At least two, because one half of the episodes chooses an order and the other half scores it."""
 SOME_ORDERS = click.IntRange(2, 5040)
 
 
@@ -40,10 +40,10 @@ SOME_ORDERS = click.IntRange(2, 5040)
               help="The same seed gives the same episodes and the same random orders.")  # fmt: skip
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def search_workflow(runs: tuple[Path, ...], **options: Any) -> None:
-    """Find the order in which the agents of RUNS do best.
+    """Find the order with which the agents of RUNS score best.
 
-    RUNS are runs of train-workflow that differ in their seed, or of an environment of your own that
-    takes an order. The scores are of episodes that serve nothing else, the same for all orders.
+    RUNS are runs of train-workflow with different seeds, or runs of an environment of your own that
+    takes an order. All orders are scored in the same episodes, which have no other use.
 
     Example: search-workflow runs/workflow
     """

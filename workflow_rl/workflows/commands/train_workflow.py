@@ -1,4 +1,4 @@
-"""The command `train-workflow`: an agent that fixes groups of hosts in the order it is told."""
+"""The command `train-workflow` trains an agent that fixes groups of hosts in any given order."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def _options() -> list[click.Parameter]:
     defaults = {"red_agent": "attackers: one of the red agents for each episode"}
     return [
         click.Option(["--run-dir"], type=PATH, required=True, metavar="FOLDER",
-                     help="Folder of the run. It is new or empty, or the one in which this command "
-                          "was stopped before; then the command goes on."),
+                     help="Folder of the run, new or empty. If this command was stopped in the "
+                          "folder before, it goes on there."),
         click.Option(["--workflow", "file"], type=PATH, metavar="FILE",
                      help="Groups of hosts and constraints on their order, one a line, such as "
                           "'users: User1 User2' or 'servers < users'.  [default: five types of "
@@ -47,7 +47,7 @@ def _options() -> list[click.Parameter]:
 
 @click.command(params=_options(), cls=ClearCommand)
 def train_workflow(**options: Any) -> None:
-    """Train one agent for CAGE-2 that fixes groups of hosts in any order it is told.
+    """Train one agent for CAGE-2 that fixes groups of hosts in any given order.
 
     Each episode of the training draws an order. `train-async --preset workflow-quick` trains the
     same agent, with all options of a run.

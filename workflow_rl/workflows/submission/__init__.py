@@ -1,1 +1,1 @@
-"""An agent to hand in that takes an order."""
+"""Export an agent that takes an order for the challenge's organisers."""

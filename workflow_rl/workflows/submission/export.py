@@ -1,4 +1,4 @@
-"""Fill a folder to hand in whose agent takes an order."""
+"""Fill a folder to submit. Its agent takes an order."""
 
 from __future__ import annotations
 

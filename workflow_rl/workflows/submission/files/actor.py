@@ -1,4 +1,4 @@
-"""What acts in this folder: the policy, which keeps to an order."""
+"""The agent of this folder acts by the policy, and keeps to an order."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from acting_rules import OrderedActor
 
 
 def actor_of(policy: Any, args: dict[str, Any]) -> OrderedActor:
-    """Return what acts. args: of the environment in which the policy learned."""
+    """Return the actor. args: the arguments of the environment in which the policy learned."""
     rules = HostRules(args["workflow"], args["actions"])
     order = rules.workflow.order_named(args["order"]) if args["order"] else None
     return OrderedActor(policy, rules, order, args["obedience"])

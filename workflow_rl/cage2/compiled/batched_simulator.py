@@ -1,4 +1,4 @@
-"""Many networks that step in one call of compiled code, and how a worker plays them."""
+"""The compiled simulator of many networks, which step in one call, and the EnvBatch of workers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from workflow_rl.environments.env_batch import Obs
 from workflow_rl.environments.episode import EpisodeSpec
 
 FACTS = ("blue_success", "red_action", "red_target", "red_success", "caught_host")
-"""Further facts about a step: see `Simulator.facts`."""
+"""The names of further facts about a step: see `BatchedSimulator.facts`."""
 NO_FACTS = np.array([UNKNOWN, -1, -1, UNKNOWN, -1], np.int8)
 
 
@@ -40,7 +40,7 @@ NO_FACTS = np.array([UNKNOWN, -1, -1, UNKNOWN, -1], np.int8)
 def reset_envs(
     states: Any, networks: Any, chosen: Any, seeds: Any, red_agents: Any, obs: Any, facts: Any
 ) -> None:
-    """Start an episode in the chosen envs. See `step_envs`."""
+    """Start an episode in the chosen envs. The arguments are those of `step_envs`."""
     for i in range(len(states)):
         if chosen[i]:
             t = tables_at(states, networks, states[i].network)
@@ -63,7 +63,7 @@ def step_envs(
         fetch_ahead(states, i)
         if chosen[i]:
             if states[i].error == NO_ERROR:
-                # With one scenario, the processor need not wait until the number is read.
+                # The constant 0 saves time: the processor does not wait for the scenario's number.
                 t = tables_at(states, networks, states[i].network if len(networks) > 1 else 0)
                 rewards[i] = step_env(states[i], t, actions[i], obs[i])
                 tell(states[i], t, facts[i])
@@ -80,25 +80,25 @@ def reseed_envs(states: Any, seeds: Any) -> None:
 
 
 class BatchedSimulator(NetworkBatch):
-    """N networks that step together. Copies and pickles go on as the original would.
+    """N networks that step together. A copy or a pickle plays on exactly as the original would.
 
     Args:
         n_envs: N.
-        max_steps: number of steps that every episode has room for. Memory grows with this number.
+        max_steps: the longest episode for which a record has room. Memory grows with this number.
         any_ports: see `state.state_for`.
-        tables: the scenario, or a family of which each episode plays one scenario: see
-            `description.family_of`.
+        tables: the scenario, or a family of scenarios, see `description.family_of`. Each episode
+            plays one scenario of the family.
 
     Attributes:
         states: record array `[N]` of `state.STATE`, the networks.
         obs: uint8 `[N, 4 H]`, what Blue sees now, for H hosts of the largest scenario. The next
             call overwrites obs, rewards and facts.
-        rewards: float64 `[N]`, of the last step.
+        rewards: float64 `[N]`, the rewards of the last step.
         facts: int8 `[N, 5]`, FACTS of the last step. Successes are indices into `SUCCESSES`.
-            `red_action` is an index into `RED_ACTIONS`, `red_target` into the hosts and then the
-            subnets, `caught_host` into the hosts. -1 means none.
+            `red_action` is an index into `RED_ACTIONS`, `red_target` into the hosts followed by the
+            subnets, and `caught_host` into the hosts. -1 means none.
         red_agents: the names of the red agents, by number.
-        masks_of_hosts: bool `[H + 1, H]`. Row i has host i alone. The last row has no host.
+        masks_of_hosts: bool `[H + 1, H]`. Only host i is True in row i, and no host in the last.
     """
 
     red_agents: tuple[str, ...] = RED_AGENTS
@@ -131,7 +131,7 @@ class BatchedSimulator(NetworkBatch):
         self.obs = self._words.view(np.uint8)[:, : 4 * len(self.tables.hosts)]
 
     def __getstate__(self) -> dict[str, Any]:
-        # `obs` is a view of `_words`. A copy of it would not be.
+        # `obs` is a view of `_words`. A pickled array would not be a view any more.
         return {name: value for name, value in vars(self).items() if name != "obs"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -140,7 +140,7 @@ class BatchedSimulator(NetworkBatch):
 
     @property
     def _known(self) -> tuple[Any, Any]:
-        """The networks, and what never changes in an episode: the first arguments of a call."""
+        """The first arguments of compiled functions: the networks, and the scenarios' tables."""
         return self.states, self._networks
 
     @property
@@ -149,11 +149,12 @@ class BatchedSimulator(NetworkBatch):
 
     @property
     def caught(self) -> NDArray[np.bool_]:
-        """Masks `[N, H]` of the hosts on which monitoring caught a process in the last step."""
+        """For each env, the mask of the host on which Blue's monitoring noticed a suspicious
+        process in the last step, `[N, H]`."""
         return self.masks_of_hosts[self.facts[:, -1]]
 
     def load_repeated(self, snapshot: Snapshot, seeds: NDArray[np.int64]) -> None:
-        """Load the snapshot of one env into all envs. seeds: `[N]`, for the next draws."""
+        """Load the snapshot of one env into all envs. seeds: `[N]`, seeds of the generators."""
         for array, saved in zip(self._kept, snapshot, strict=True):
             array[:] = saved
         reseed_envs(self.states, self._checked("seeds", seeds, SEED_LIMIT))
@@ -165,11 +166,11 @@ class BatchedSimulator(NetworkBatch):
         chosen: ArrayLike | None = None,
         scenarios: ArrayLike = 0,
     ) -> NDArray[np.uint8]:
-        """Start episodes in the chosen envs, or in all. Return obs.
+        """Start episodes in the chosen envs, by default in all. Return obs.
 
         Seeds are below 2**63. Red agents are indices into the attribute `red_agents`, scenarios are
-        indices into `family`, and `chosen` are booleans. Each is an array `[N]`, or one value for
-        all envs. A red agent must be able to play in its scenario: see `red.roster`.
+        indices into `family`, and `chosen` are booleans. Each argument is an array `[N]`, or one
+        value for all envs. A red agent must be able to play its env's scenario: see `red.roster`.
 
         Raises:
             ValueError: a seed, a red agent or a scenario is out of range.
@@ -186,23 +187,23 @@ class BatchedSimulator(NetworkBatch):
     def step(
         self, actions: ArrayLike, chosen: ArrayLike | None = None
     ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-        """Play one step in the chosen envs, or in all. Return obs and rewards.
+        """Play one step in the chosen envs, by default in all. Return obs and rewards.
 
-        In all other envs, these stay as they are. actions: indices `[N]` into
-        `Scenario.action_names` of the largest scenario. chosen: booleans `[N]`.
+        Other envs keep their obs and rewards. actions: indices `[N]` into `Scenario.action_names`
+        of the largest scenario. chosen: booleans `[N]`.
 
         Raises:
             ValueError: an action is out of range.
-            SimulationError: an env cannot go on. Reset it.
+            SimulationError: an env cannot go on, and needs a reset.
         """
         n_actions = len(self.tables.of["action_kind"])
         self.play(self._checked("actions", actions, n_actions), self._mask(chosen))
         return self.obs, self.rewards
 
     def play(self, actions: NDArray[np.int64], chosen: NDArray[np.bool_]) -> None:
-        """Play one step as `step` does, without checking the arrays `[N]`.
+        """Play one step as `step` does, without checks of the arrays `[N]`.
 
-        With few envs, the checks take ten times as long as the step.
+        With few envs, these checks take ten times as long as the step.
         """
         failed = step_envs(
             self.states, self._networks, chosen, actions, self._words, self.rewards, self.facts
@@ -211,7 +212,7 @@ class BatchedSimulator(NetworkBatch):
             raise self._error_of(failed)
 
     def held(self, envs: Numbers) -> Numbers:
-        """Return the masks `[M]` of the hosts with a session of Red's, for `costs`."""
+        """Return masks `[M]` of the hosts where Red has a session, for `costs`."""
         held = np.empty(len(envs), np.int64)
         note_held(self.states, envs, held)
         return held
@@ -231,24 +232,23 @@ class BatchedSimulator(NetworkBatch):
         return SimulationError(error_of(self.states[failed]), failed)
 
     def _checked(self, name: str, values: ArrayLike, stop: int) -> NDArray[np.int64]:
-        """Return one number from 0 to stop - 1 for each env. Compiled code checks no range."""
+        """Return a number from 0 to stop - 1 for each env. Compiled code would not check ranges."""
         array = np.asarray(values)
         if array.dtype.kind not in "iu":
             raise ValueError(f"{name}: integers are needed, not {array.dtype}")
         if array.size and not 0 <= array.min() <= array.max() < stop:
             wrong = array.min() if array.min() < 0 else array.max()
             raise ValueError(f"{name}: {wrong} is not from 0 to {stop - 1}")
-        # This is a copy, because read-only arrays would make numba compile once more.
+        # A copy is writable. For read-only arrays, numba would compile the functions once more.
         return np.array(of_shape(name, array, (len(self.states),)), np.int64)
 
 
 class CompiledEnvs(NetworkEnvs):
-    """The networks of a batch, as Blue's policy plays them. They show the bits of the hosts.
+    """An EnvBatch of Blue's side, whose observations are the bits of the hosts.
 
-    An episode is that of a `Cage2Env`. Its variant names the red agent. Its seed chooses one of the
-    scenarios. playing: the number of the scenario that each env plays, `[n_envs]`. n_costs: how
-    many costs are counted in each step: see `costs.write_costs`.
-    """
+    An episode equals one of `Cage2Env`. The episode's variant names the red agent, and the
+    episode's seed chooses the scenario. playing: the number of each env's scenario, `[n_envs]`.
+    n_costs: the number of costs that are counted in each step: see `costs.write_costs`."""
 
     def __init__(self, batch: BatchedSimulator, n_steps: int, n_costs: int = 0) -> None:
         super().__init__(len(batch.states), n_steps)

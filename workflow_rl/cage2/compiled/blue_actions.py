@@ -11,14 +11,14 @@ from workflow_rl.cage2.compiled.jit import compiled, int64
 
 @compiled
 def act_as_blue(s: Any, t: Any, kind: int, host: int) -> None:
-    """Follow `Action.sim_execute`."""
+    """Follow `Action.sim_execute` of CybORG. host: the target, which some kinds do not use."""
     s.blue_success = tables.TRUE
     s.malware_found = False
     if kind == tables.SLEEP:
         s.blue_success = tables.UNKNOWN
         return
     if kind == tables.MONITOR:
-        # Nothing has happened since Blue monitored at the end of the last step.
+        # CybORG monitors at the end of every step, so Blue has already seen all events.
         return
     # CybORG chooses one of Blue's sessions on the host.
     session = randbelow(s, int64(t.n_blue_sessions[host]))
@@ -37,7 +37,8 @@ def act_as_blue(s: Any, t: Any, kind: int, host: int) -> None:
 
 @compiled
 def remove(s: Any, t: Any, host: int) -> None:
-    """Follow `Remove` and `StopProcess`: try to stop all processes ever caught on the host."""
+    """Follow `Remove` and `StopProcess`: try to stop all processes that were ever noticed on the
+    host."""
     for i in range(s.n_suspicious):
         if s.suspicious_host[i] == host:
             kill_process(s, t, host, s.suspicious_pid[i])
@@ -63,7 +64,7 @@ def kill_process(s: Any, t: Any, host: int, pid: int) -> None:
     if kind & state.KIND >= state.SHELL:
         s.n_red_sessions[host] -= 1
         if is_service:
-            # CybORG fails at restarting the session: it takes the number for the session.
+            # CybORG fails when it restarts the session, because it reads a number as a session.
             s.error = state.CYBORG_FAILS
     elif is_service:
         hosts.add_process(s, t, host, kind)
@@ -73,9 +74,8 @@ def kill_process(s: Any, t: Any, host: int, pid: int) -> None:
 def restore(s: Any, t: Any, host: int) -> None:
     """Follow `RestoreFromBackup`: remove all processes, files and sessions that were added.
 
-    Sessions of the start stay, and Red's session among them keeps its memory. The backup lists the
-    OT service without its PID, so Red cannot stop the service again.
-    """
+    Sessions of the episode's start stay, and Red's first session keeps its memory. The backup lists
+    the OT service without its PID, so Red cannot stop the service again."""
     hosts.remove_all_processes(s, host)
     hosts.free_ephemeral_ports(s, t, host)
     s.n_red_sessions[host] = 0
@@ -97,14 +97,14 @@ def set_up_decoy(s: Any, t: Any, decoy: int, host: int, session: int) -> None:
     if not t.decoy_runs_on[decoy, host] or hosts.is_using_port(s, t, host, port):
         s.blue_success = tables.FALSE
         return
-    # CybORG draws the decoy's factory from a list of one.
+    # CybORG draws the decoy's factory from a list with one element, which uses up random bits.
     randbelow(s, 1)
     start_decoy(s, t, decoy, host, session)
 
 
 @compiled
 def misinform(s: Any, t: Any, host: int, session: int) -> None:
-    """Follow `Misinform`: set up one of the five decoys whose ports are free, on any system."""
+    """Follow `Misinform`: draw one of the MISINFORM_KINDS whose port is free, on any system."""
     n_possible = 0
     for i in range(len(tables.MISINFORM_KINDS)):
         port = tables.DECOY_FREE_PORT[tables.MISINFORM_KINDS[i]]
@@ -124,7 +124,7 @@ def misinform(s: Any, t: Any, host: int, session: int) -> None:
 
 @compiled
 def start_decoy(s: Any, t: Any, decoy: int, host: int, session: int) -> None:
-    """Start a decoy's process as the user of Blue's session, and list its service."""
+    """Start a decoy's process as the user of Blue's session, and list the decoy's service."""
     is_privileged = (
         t.blue_is_privileged[host] >> session & 1 != 0 or tables.DECOY_IS_PRIVILEGED[decoy]
     )

@@ -1,9 +1,9 @@
-"""What Blue can conclude in an episode from nothing but its own actions and observations.
+"""What Blue can conclude in an episode from only its own actions and observations.
 
-A belief is a set of hypotheses of what Red is, has and knows, each with a probability. In every
-step, a hypothesis branches into all choices of Red that fit Blue's observation, and Bayes' rule
-gives the new probabilities. Few hypotheses remain, since Red's next actions tell them apart: Blue
-knows the red agent after two steps, and nearly always knows where Red is.
+A belief is a set of hypotheses, each with a probability. A hypothesis says which red agent plays,
+what it holds and what it knows. In every step, a hypothesis branches into all choices of Red that
+fit Blue's observation, and Bayes' rule gives the new probabilities. Red's later actions refute most
+hypotheses. Blue knows the red agent after two steps, and nearly always knows which hosts Red holds.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ N_HOSTS = len(HOSTS)
 N_HYPOTHESES = 16
 """The largest number of hypotheses that a belief `b` keeps."""
 LEAST_PROBABILITY = 1e-4
-"""Less likely hypotheses are forgotten."""
+"""A belief drops hypotheses that are less likely than this."""
 N_CANDIDATES = N_HYPOTHESES * N_HOSTS * red_hypothesis.N_OUTCOMES
 
 BELIEF = np.dtype(
     [
         ("n_hypotheses", np.uint8),
-        # Whether Red has done what no hypothesis explains.
+        # Whether Red has once acted in a way that no hypothesis explains.
         ("is_refuted", np.bool_),
-        # For each host, the mask of the decoys that are set up.
+        # For each host, the mask of the decoys in place.
         ("decoys", np.uint8, N_HOSTS),
         ("probability", np.float64, N_HYPOTHESES),
     ],
@@ -45,14 +45,14 @@ BELIEF = np.dtype(
 
 DECOY_SET = np.dtype([("decoys", np.int64), ("weight", np.int64)])
 MAX_DECOY_SETS = 8
-"""See `decoy_sets_seen`."""
+"""The largest number of sets that `decoy_sets_seen` writes."""
 
 CONTESTED = np.array([HOSTS.index(host) for host in scenario2.CONTESTED])
 DECOY_FITS = SCENARIO2.decoy_fits
 
 
 def decoys_of_use(scenario: Tables) -> NDArray[np.int64]:
-    """Return the pairs `[K, 2]` of a host and a decoy that may be of use. Red's host needs none."""
+    """Return K pairs `[K, 2]` of a host and a decoy that it can have, except for Red's host."""
     fits = scenario.decoy_fits
     if scenario.of["is_cage1"]:
         kinds = red_hypothesis.MISINFORM_KINDS
@@ -66,17 +66,17 @@ def decoys_of_use(scenario: Tables) -> NDArray[np.int64]:
 WORTH_A_DECOY = decoys_of_use(SCENARIO2)
 
 THRESHOLDS = (0.1, 0.5, 0.9)
-"""A probability is shown by whether it exceeds each of these, so that equal beliefs give equal
-bits."""
+"""A probability is shown as three bits: whether the probability is above each threshold. Rounding
+errors hardly ever change these bits."""
 N_MASKS_SHOWN = 7
 N_OF_HOSTS = 4 * len(CONTESTED)
 N_PROBABILITIES = N_OF_HOSTS + LAST + 2
 
 
 def columns_shown(n_decoys: int) -> dict[str, NDArray[np.int64]]:
-    """Return the columns of what Blue acts on, by name, with K decoys that may be of use.
+    """Return the columns of the belief's observation, by name. n_decoys: K of `decoys_of_use`.
 
-    `show_belief` writes them in this order, and stored policies rely on it.
+    `show_belief` writes the columns in this order. Stored policies depend on the order.
     """
     shapes = {
         "bits": (N_HOSTS, 4),
@@ -94,7 +94,7 @@ def columns_shown(n_decoys: int) -> dict[str, NDArray[np.int64]]:
 
 
 def n_shown(n_decoys: int) -> int:
-    """Return how many bits Blue acts on, with K decoys that may be of use."""
+    """Return how many bits the belief's observation has. n_decoys: K of `decoys_of_use`."""
     return sum(columns.size for columns in columns_shown(n_decoys).values())
 
 
@@ -113,18 +113,18 @@ def conclude(
     weights: Any,
     sets: Any,
 ) -> None:
-    """Update the belief with Blue's action and the bits that followed, obs uint8 `[52]`.
+    """Update the belief with Blue's action and the observation after it, obs uint8 `[52]`.
 
     candidates `[N_CANDIDATES]`, odds `[N_OUTCOMES]`, weights `[N_CANDIDATES]`, sets
     `[MAX_DECOY_SETS]`: working space.
     """
     kind, host = int64(t.action_kind[action]), int64(t.action_host[action])
     new_decoy_host = note_decoys(b, t, kind, host)
-    # CAGE-1's Blue takes its own decoy for a scan.
+    # In CAGE-1, Blue's observation of a new decoy of its own looks like a scan by Red.
     looks_scanned = new_decoy_host if t.is_cage1 else NONE
     for n in range(b.n_hypotheses):
         red_hypothesis.after_blue(hypotheses[n], kind, host)
-    # A host has two bits of activity, then two bits of compromise: see `observe`.
+    # A host's first two bits show activity, and the last two show compromise: see `observe`.
     found = obs[4 * host + 2] == 1 and obs[4 * host + 3] == 1
     seen, activity = NONE, NO_ACTIVITY
     for i in range(N_HOSTS):
@@ -138,7 +138,7 @@ def conclude(
             continue
         options = red_hypothesis.reds_options(h, t)
         red_kind, targets = int(options[0]), int(options[1])
-        # Only Red's scans and exploits show an activity.
+        # Of Red's actions, only scans and exploits show as an activity.
         is_shown = red_kind in (tables.DISCOVER_SERVICES, tables.EXPLOIT)
         n_targets = count_bits(targets)
         for target in range(N_HOSTS):
@@ -171,24 +171,25 @@ def conclude(
     if n_candidates > 0:
         keep_likeliest(b, hypotheses, candidates, weights, n_candidates)
     else:
-        # Red is neither attacker, or the true hypothesis was too unlikely to be kept: the belief
-        # stays as it was.
+        # Red is neither B_line nor Meander, or the belief has dropped the true hypothesis before.
+        # The hypotheses stay as they were.
         b.is_refuted = True
 
 
 @compiled
 def decoy_sets_seen(b: Any, h: Any, t: Any, host: int, sets: Any) -> tuple[int, int]:
-    """Write the sets of decoys that Red may see on a host. CAGE-1's Blue does not know the kinds.
+    """Write the sets of decoys that Red may see on a host. In CAGE-1, Blue does not know the kinds.
 
-    sets: DECOY_SET `[MAX_DECOY_SETS]`. Return how many sets were written, and how many sets the
-    written sets stand for: see `red_hypothesis.symmetry_weight`.
-    """
+    sets: DECOY_SET `[MAX_DECOY_SETS]`. A set's weight counts the equivalent sets for which this set
+    stands, see `red_hypothesis.symmetry_weight`. Return the number of written sets, and the number
+    of all possible sets."""
+
     drawn = int(h.drawn[host])
     possible = red_hypothesis.possible_decoys(t, host) & ~drawn
     fresh = possible & ~int(h.decoys_when_scanned[host])
     n_undrawn = count_bits(b.decoys[host]) - count_bits(drawn)
     n_sets, n_choices = 0, 0
-    # Go through all subsets of the possible kinds, from the whole set to the empty set.
+    # `further` goes through all subsets of `possible`, from the whole set to the empty set.
     further = possible
     while further >= 0:
         if count_bits(further) == n_undrawn:
@@ -204,11 +205,11 @@ def decoy_sets_seen(b: Any, h: Any, t: Any, host: int, sets: Any) -> tuple[int, 
 
 @compiled
 def note_decoys(b: Any, t: Any, kind: int, host: int) -> int:
-    """Update the decoys with Blue's action. Return the host of a new decoy, or NONE."""
+    """Update `b.decoys` with Blue's action. Return the host of a new decoy, or NONE."""
     if tables.RESETS[kind]:
         b.decoys[host] = 0
     if kind == tables.MISINFORM:
-        # Blue does not know the kinds of these decoys. The number of bits counts them.
+        # Blue does not know the kinds of Misinform's decoys. The number of bits counts the decoys.
         if count_bits(b.decoys[host]) == count_bits(red_hypothesis.possible_decoys(t, host)):
             return NONE
         b.decoys[host] = b.decoys[host] << 1 | 1
@@ -227,7 +228,7 @@ def note_decoys(b: Any, t: Any, kind: int, host: int) -> int:
 
 @compiled
 def keep_likeliest(b: Any, hypotheses: Any, candidates: Any, weights: Any, n: int) -> None:
-    """Merge equal candidates among the first n, and keep the likeliest as hypotheses.
+    """Merge equal candidates among the first n, and keep the likeliest candidates as hypotheses.
 
     weights `[N_CANDIDATES]` need not add up to 1.
     """
@@ -261,7 +262,7 @@ def keep_likeliest(b: Any, hypotheses: Any, candidates: Any, weights: Any, n: in
 def show_belief(
     b: Any, t: Any, of_use: Any, hypotheses: Any, obs: Any, probabilities: Any, shown: Any
 ) -> None:
-    """Write all that Blue acts on, shown uint8 `[n_shown(K)]`: obs, then the belief as bits.
+    """Write the belief's observation, shown uint8 `[n_shown(K)]`: obs, then the belief as bits.
 
     of_use: see `decoys_of_use`. probabilities `[N_PROBABILITIES]`: working space.
     """
@@ -271,7 +272,7 @@ def show_belief(
     for i in range(len(of_use)):
         host, decoy = of_use[i]
         place = decoy
-        # In CAGE-1 the bits of `b.decoys` only count the decoys.
+        # In CAGE-1, the bits of `b.decoys` only count the decoys: see `note_decoys`.
         if t.is_cage1:
             place = count_bits(red_hypothesis.possible_decoys(t, host) & ((1 << decoy) - 1))
         shown[column] = b.decoys[host] >> place & 1
@@ -302,11 +303,11 @@ def show_belief(
 
 @compiled
 def sum_up(b: Any, t: Any, hypotheses: Any, probabilities: Any) -> None:
-    """Write the probabilities that Blue is shown, `[N_PROBABILITIES]`.
+    """Write the probabilities that the observation shows, `[N_PROBABILITIES]`.
 
-    For every contested host: that Red has sessions there, that Remove would end all of them, that
-    Red owns the host, and that Red exploits the host next. Then: that B_line attacks, and each of
-    B_line's actions as the next one.
+    Each contested host has four: Red has sessions there, Remove would end all these sessions, Red
+    owns the host, and Red exploits the host next. The rest are: B_line attacks, and, for each of
+    B_line's actions, B_line takes this action next.
     """
     probabilities[:] = 0
     for n in range(b.n_hypotheses):
@@ -333,7 +334,7 @@ def sum_up(b: Any, t: Any, hypotheses: Any, probabilities: Any) -> None:
 def begin_beliefs(
     beliefs: Any, networks: Any, of_use: Any, chosen: Any, hypotheses: Any, obs: Any, shown: Any
 ) -> None:
-    """Begin episodes in the M chosen of N beliefs.
+    """Begin an episode in each of the M chosen beliefs.
 
     networks: the scenario's record `[1]`. of_use: see `decoys_of_use`. hypotheses: `[N,
     N_HYPOTHESES]`. obs: uint8 `[M, 52]`. shown: uint8 `[M, n_shown(K)]`, written.
@@ -341,7 +342,7 @@ def begin_beliefs(
     probabilities, t = np.zeros(N_PROBABILITIES), networks[0]
     for i in range(len(chosen)):
         b, possible = beliefs[chosen[i]], hypotheses[chosen[i]]
-        # Red is one of the two attackers.
+        # Red is B_line or Meander, with equal probabilities.
         b.n_hypotheses = 2
         b.is_refuted = False
         b.decoys[:] = 0
@@ -364,11 +365,10 @@ def conclude_steps(
     obs: Any,
     shown: Any,
 ) -> None:
-    """Update the M chosen of N beliefs with a step.
+    """Update each of the M chosen beliefs with a step.
 
     actions: int64 `[M]`. obs: uint8 `[M, 52]`, after the actions. shown: uint8 `[M, n_shown(K)]`,
-    written. candidates `[N_CANDIDATES]`, sets `[MAX_DECOY_SETS]`: working space.
-    """
+    written. candidates `[N_CANDIDATES]`, sets `[MAX_DECOY_SETS]`: working space."""
     odds, weights = np.zeros(red_hypothesis.N_OUTCOMES), np.zeros(N_CANDIDATES)
     probabilities, t = np.zeros(N_PROBABILITIES), networks[0]
     for i in range(len(chosen)):

@@ -1,4 +1,4 @@
-"""The compiled network in plain values and in CybORG's words, to compare it with CybORG."""
+"""Describe a compiled network in plain values and in CybORG's words, for comparison with CybORG."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workflow_rl.cage2.compiled.tables import NETWORK, NONE, PORTS, PRIVILEGED_U
 from workflow_rl.cage2.scenario.actions import BLUE, DECOYS, RED, RED_ACTIONS
 
 Process = tuple[int, bool, list[int]]
-"""The PID, whether the process runs as root or SYSTEM, and its listening ports."""
+"""A process: its PID, whether it runs as root or SYSTEM, and its listening ports."""
 
 
 def compiled_network(state: Any, tables: Tables = SCENARIO2) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _hosts_in(tables: Tables, mask: Any) -> list[str]:
 
 
 def added_slots(state: Any, host: int) -> list[int]:
-    """Return the slots of the processes that were added since the start, in their order."""
+    """Return the indices in `processes` of the processes added since the start, in their order."""
     slots, process = [], int(state["first_process"][host])
     while process != NO_PROCESS:
         slots.append(process)
@@ -62,7 +62,7 @@ def added_slots(state: Any, host: int) -> list[int]:
 
 
 def _added(state: Any, host: int) -> list[tuple[int, int]]:
-    """Return PID and kind of the processes that were added since the start."""
+    """Return the PID and the kind of each process that was added since the start."""
     added = state["processes"][added_slots(state, host)]
     return list(zip(added["pid"].tolist(), added["kind"].tolist(), strict=True))
 
@@ -92,7 +92,7 @@ def processes_on(state: Any, host: int, tables: Tables = SCENARIO2) -> list[Proc
 
 
 def red_sessions(state: Any, host: int, tables: Tables = SCENARIO2) -> list[tuple[int, bool]]:
-    """Return the PID of each session, and whether it is root's or SYSTEM's."""
+    """Return the PID of each session of Red, and whether the session is root's or SYSTEM's."""
     sessions = [
         (pid, bool(kind & PRIVILEGED)) for pid, kind in _added(state, host) if kind & KIND >= SHELL
     ]
@@ -106,7 +106,7 @@ def red_sessions(state: Any, host: int, tables: Tables = SCENARIO2) -> list[tupl
 def _other_sessions(
     state: Any, host: int, tables: Tables = SCENARIO2
 ) -> list[tuple[str, int, bool]]:
-    """Return the agent, the PID and the privilege of other sessions, which never change."""
+    """Return agent, PID and privilege of each session of other agents. These never change."""
     sessions = []
     for session, slot in zip(tables.starting, tables.of["starting_slot"], strict=True):
         agent, session_host, user = session
@@ -122,7 +122,8 @@ def reds_first_pid(state: Any, tables: Tables = SCENARIO2) -> int:
 
 
 def _services(state: Any, host: int, tables: Tables = SCENARIO2) -> dict[str, Any]:
-    """Return PIDs by service, and for the OT service also whether it is listed as active."""
+    """Return the PID of each service. The OT service has a pair: whether it is active, and its PID,
+    or None if the PID is not listed."""
     services: dict[str, Any] = {}
     service = int(tables.of["ot_number"][host])
     if service != NONE:
@@ -184,7 +185,7 @@ def red_action_of(state: Any, tables: Tables = SCENARIO2) -> str:
 
 @functools.lru_cache(maxsize=1 << 16)
 def _red_action(kind: int, offset: int, prefix: int) -> str:
-    """offset: how far the target's address is from the first address of NETWORK."""
+    """Return the action's text. offset: the target's address minus NETWORK's first address."""
     text = f"{RED_ACTIONS[kind]} {NETWORK[offset]}"
     return f"{text}/{prefix}" if kind == constants.DISCOVER_SYSTEMS else text
 

@@ -1,4 +1,4 @@
-"""Make the tables of a scenario. Refuse a scenario that only csle-cyborg can play."""
+"""Make the tables of a scenario. Refuse a scenario that compiled code cannot play."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def _refused(place: str, reason: str) -> ScenarioError:
 
 
 def family_of(scenarios: Sequence[Scenario]) -> tuple[Tables, ...]:
-    """Return the tables of scenarios that the envs of one batch play in turn.
+    """Return the tables of scenarios that the envs of one batch can play.
 
-    All tables have one capacity. The largest scenario gives the actions and the observation. If a
-    scenario lacks a host, an action on the host does what Sleep does, and the host's bits are 0.
-    Raises ScenarioError.
-    """
+    All tables have the same capacity. The actions and the observation are the largest scenario's.
+    If a scenario lacks a host, an action on this host does what Sleep does, and the host's bits are
+    0. Raises ScenarioError."""
+
     n_hosts = max(len(scenario.hosts) for scenario in scenarios)
     capacities = {tables_of(scenario).capacity for scenario in scenarios}
     capacity = max(capacities, key=CAPACITIES.index)
@@ -81,14 +81,14 @@ def tables_of(
 def _capacity(
     hosts: int, subnets: int, sessions: int, ot_hosts: int, blue_kinds: list[str]
 ) -> Capacity:
-    # With both actions, a Linux host can have services that otherwise share a place.
+    # With both actions, a Linux host can have two services for which `_services` has one place.
     share_places = not {"Misinform", "DecoyVsftpd"} <= set(blue_kinds)
     services = CAPACITIES[0].services if share_places else tables.N_DECOYS
     needed = Capacity(hosts, subnets, sessions, services, ot_hosts)
     for capacity in CAPACITIES:
         if all(n <= room for n, room in zip(needed, capacity, strict=True)):
             return capacity
-    # `scenario.checks` has refused too many hosts, subnets, sessions and processes before.
+    # `scenario.checks` has already refused too many hosts, subnets, sessions and processes.
     most = CAPACITIES[-1].ot_hosts
     raise _refused("Hosts", f"at most {most} OT services are compiled, not {ot_hosts}")
 
@@ -117,7 +117,7 @@ def _subnets(subnets: Row, hosts: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _mask_of(numbers: Any) -> int:
-    """Return the mask with these bits, as a signed integer of 64 bits."""
+    """Return the mask with the bits of these numbers, as a signed integer of 64 bits."""
     mask = sum(1 << int(number) for number in set(numbers))
     return mask - (1 << 64) if mask >> 63 else mask
 
@@ -153,7 +153,7 @@ def _connections(row: Row) -> list[dict[str, Any]]:
 
 
 def _numbers(name: str, row: Row) -> dict[int, int]:
-    """Return the numbers of a host's ports, by port."""
+    """Return the number of each port that matters on a host, by port: see `tables`."""
     ports = {connection["local_port"] for connection in _connections(row)}
     others = sorted(ports - set(tables.PORTS))
     most = len(tables.OTHER_PORTS)
@@ -180,7 +180,7 @@ def _hosts(rows: Row) -> dict[str, Any]:
             if IPv4Address(address) in tables.NETWORK:
                 bound.append((host, address))
         vulnerability.append([_vulnerability(name, row, i) for i in range(tables.N_EXPLOITS)])
-        # Larger PIDs are never drawn.
+        # CybORG never draws larger PIDs, so the simulator need not avoid them.
         host_pids = [process["PID"] for process in row["Processes"]]
         pids.append([pid for pid in host_pids if pid < tables.N_PIDS])
     if len({address for _, address in bound}) > 1:
@@ -215,7 +215,7 @@ _SAME_TYPE = {"sshd": "ssh", "sshd.exe": "ssh", "http": "webserver", "https": "w
 
 
 def _process_type(process: Row) -> str:
-    """Follow `ProcessType.parse_string`, for the types that exploits look for."""
+    """Follow `ProcessType.parse_string`, for the types that exploits attack."""
     stated = process.get("Process Type")
     name = (process["Process Name"] if stated is None else stated).lower()
     name = _SAME_TYPE.get(name, name)
@@ -223,7 +223,8 @@ def _process_type(process: Row) -> str:
 
 
 def _vulnerability(name: str, row: Row, exploit: int) -> int:
-    """Return what `sim_exploit` finds: see `NOT_VULNERABLE`. It tries only one process."""
+    """Return what `sim_exploit` finds: see `NOT_VULNERABLE`. CybORG tries only the first process
+    that the exploit fits."""
     for process in row["Processes"]:
         ports = [c["local_port"] for c in process.get("Connections") or ()]
         is_attacked = tables.PORTS[exploit] in ports
@@ -246,7 +247,7 @@ def _vulnerability(name: str, row: Row, exploit: int) -> int:
 
 
 def _is_superuser(user: str, row: Row, place: str) -> bool:
-    """Return whether a session of Red's as this user is privileged."""
+    """Return whether Red's session is privileged if Red exploits a process of this user."""
     superuser = tables.SUPERUSERS[_system(row)]
     if user in tables.PRIVILEGED_USERS and user != superuser:
         raise _refused(f"{place}.Username", f"{user} on a host where {superuser} is the superuser")
@@ -285,13 +286,14 @@ def _ot_services(rows: Row) -> dict[str, Any]:
 
 
 def _lists_of_ports(capacity: Capacity, of: Row) -> dict[str, Any]:
-    """Say where a host's ephemeral ports are listed: see `state`. Red's host has bits instead.
+    """Return where a host's ephemeral ports are listed: see `state`. Red's host has bits instead.
 
-    A number in the list stands for a host and one of its ports: N_EPHEMERAL times the host's rank,
-    plus the port. In the smallest records this number has 16 bits, in which the ranks 0 to 5 fit.
-    So these records list the first six hosts from the left, and six further hosts, which have the
-    ranks 0 to 5 again, from the right. Larger records list all hosts from the left, in 32 bits.
-    """
+    A number in a list stands for a host and one port: N_EPHEMERAL times the host's rank, plus the
+    port. In the smallest records, this number has 16 bits, which is enough for the ranks 0 to 5.
+    So these records have two lists. The list from the left holds the first six hosts. The list from
+    the right holds six further hosts, again with the ranks 0 to 5. Larger records have 32 bits and
+    list all hosts from the left."""
+
     is_listed = np.arange(of["n_hosts"]) != of["red_host"]
     ranks = np.maximum(np.cumsum(is_listed) - 1, 0)
     if capacity.hosts > CAPACITIES[0].hosts:
@@ -304,7 +306,7 @@ def _lists_of_ports(capacity: Capacity, of: Row) -> dict[str, Any]:
 
 
 def _starting_sessions(agents: Row, hosts: tuple[str, ...]) -> tuple[tuple[str, int, str], ...]:
-    """Return agent, host and user of each session. CybORG makes sessions before their children."""
+    """Return agent, host and user of each session. As in CybORG, child sessions come last."""
     starting = []
     for agent, row in agents.items():
         sessions = row["starting_sessions"]
@@ -321,7 +323,7 @@ def _sessions(starting: Iterable[tuple[str, int, str]], n_hosts: int) -> dict[st
     for agent, host, user in starting:
         if agent == "Blue":
             blue_users[host].append(user)
-    # A mask for each host. Its bit i says whether Blue's session i runs as root or SYSTEM.
+    # Each host has a mask. Bit i says whether Blue's session i there runs as root or SYSTEM.
     is_privileged = []
     for users in blue_users:
         privileged = [i for i, user in enumerate(users) if user in tables.PRIVILEGED_USERS]
@@ -375,7 +377,7 @@ def _actions_of_blue(kinds: Iterable[str], rows: Row, n_hosts: int | None) -> di
 
 
 def _services(capacity: Capacity) -> dict[str, Any]:
-    """Say where a host lists the service of each kind of decoy."""
+    """Return the place in a host's list of services for the service of each kind of decoy."""
     places = list(range(tables.N_DECOYS))
     if capacity.services < tables.N_DECOYS:
         # Femitter (Windows) shares a place with HarakaSMPT (Linux), and Smss with Vsftpd.
@@ -388,7 +390,7 @@ def _services(capacity: Capacity) -> dict[str, Any]:
 
 
 def _explored(rows: Row, of: Row) -> dict[str, Any]:
-    """Say what Red finds by exploring a host."""
+    """Return what a privileged session shows Red on each host: addresses, subnets, OT services."""
     hosts = tuple(rows)
     addresses = []
     subnets = []
@@ -409,8 +411,8 @@ def _explored(rows: Row, of: Row) -> dict[str, Any]:
 
 
 def _actions_of_red(scenario: Scenario) -> dict[str, Any]:
-    """Number the actions that Red can be told to do. `fact_needed` is the index, in Red's
-    observation, of the fact that makes an action possible."""
+    """Return tables of the actions that a policy or program can choose as Red. `fact_needed` is the
+    index, in Red's observation, of the fact that makes an action possible."""
     hosts, subnets = scenario.hosts, tuple(scenario.subnets)
     kinds = []
     targets = []
@@ -442,11 +444,10 @@ def _named(hosts: Iterable[str], part_of_name: str) -> int:
 
 
 def _b_line(rows: Row, of: Row) -> dict[str, Any]:
-    """Return the targets of B_line's plan: see `b_line_plan`.
+    """Return the targets of B_line's plan, see `b_line_plan`, for each first host.
 
-    They follow from the host that B_line attacks first. Before this attack, the only target is the
-    subnet of Red's own host.
-    """
+    The host that B_line attacks first determines all later targets. The row of Red's own host holds
+    the target before this attack: the subnet of Red's host."""
     hosts = tuple(rows)
     red_host = of["red_host"]
     members = [row[:n] for row, n in zip(of["subnet_hosts"], of["n_subnet_hosts"], strict=True)]
@@ -456,7 +457,7 @@ def _b_line(rows: Row, of: Row) -> dict[str, Any]:
     plans[red_host] = user
     for host in first:
         info = rows[hosts[host]].get("info", {})
-        # Red sees the host itself first, then the others in the order of hosts.
+        # CybORG shows Red the host itself first, then the other hosts in the order of hosts.
         explored = [name for name in (hosts[host], *hosts) if name in info]
         in_enterprise = [hosts.index(name) for name in explored if "Enterprise" in name]
         enterprise = in_enterprise[0] if in_enterprise else 0

@@ -14,13 +14,13 @@ from workflow_rl.cage2.compiled.red_actions import act_as_red
 from workflow_rl.cage2.compiled.red_agents import begin_red, choose_as_red
 from workflow_rl.cage2.compiled.state import NO_ERROR, NO_PROCESS, NONE
 
-# The places of the facts that `tell` writes.
+# The indices of the facts that `tell` writes.
 BLUE_SUCCESS, RED_ACTION, RED_TARGET, RED_SUCCESS, CAUGHT_HOST = range(5)
 
 
 @compiled
 def reset_env(s: Any, t: Any, episode_seed: int, red_agent: int) -> None:
-    """Follow `random.seed` and `State.reset`, which draw addresses and the PIDs of sessions."""
+    """Follow `random.seed`, then `State.reset`, which draws addresses and the sessions' PIDs."""
     seed(s, episode_seed)
     s.error = NO_ERROR
     draw_addresses(s, t)
@@ -34,18 +34,18 @@ def reset_env(s: Any, t: Any, episode_seed: int, red_agent: int) -> None:
 @compiled
 def draw_addresses(s: Any, t: Any) -> None:
     """Follow `State._initialise_state`: draw the subnets and the addresses of their hosts."""
-    # Nothing is in these lists before an episode begins, so they serve as working space.
+    # These lists are empty until an episode begins, so this function uses them as working space.
     chosen, pool = s.suspicious_pid, s.ports
     s.first_address = t.bound_host
     sample(s, int64(t.n_possible_subnets), int64(t.n_subnets), s.subnet_index, pool)
     for subnet in range(t.n_subnets):
-        # CybORG chooses one of the equal parts of the subnet that it drew.
+        # CybORG divides the drawn subnet into equal parts, and draws one of the parts.
         part = randbelow(s, int64(t.n_parts[subnet]))
         index = s.subnet_index[subnet] * t.n_parts[subnet] + part
         s.subnet_index[subnet] = index
         n_addresses, n_hosts = int64(t.n_addresses[subnet]), int64(t.n_subnet_hosts[subnet])
         sample(s, n_addresses, n_hosts, chosen, pool)
-        # The first and the last address of a subnet belong to no host.
+        # No host has the first or the last address of a subnet.
         first = index * (n_addresses + 2)
         for i in range(n_hosts):
             host = t.subnet_hosts[subnet, i]
@@ -56,7 +56,7 @@ def draw_addresses(s: Any, t: Any) -> None:
 
 @compiled
 def forget(s: Any, t: Any) -> None:
-    """Set all other fields to their values at the start of an episode."""
+    """Set all fields that `reset_env` does not draw to their values at an episode's start."""
     s.first_process[:] = NO_PROCESS
     s.last_process[:] = NO_PROCESS
     s.free_process = NO_PROCESS
@@ -68,7 +68,7 @@ def forget(s: Any, t: Any) -> None:
     s.ot_active[:] = True
     s.ot_listed_with_pid[:] = True
     s.port_bits[0, :] = 0
-    # Clearing the other rows takes time. Only these networks use them.
+    # The other rows are in use only if this condition holds. Clearing them takes time.
     if s.busy_host != NONE or has_bits_of_all(s):
         for row in range(1, len(s.port_bits)):
             s.port_bits[row, :] = 0
@@ -87,7 +87,7 @@ def forget(s: Any, t: Any) -> None:
 
 @compiled
 def step_env(s: Any, t: Any, action: int, obs: Any) -> float:
-    """Follow `EnvironmentController.step`: Blue acts, Green sleeps, Red acts, then Blue monitors.
+    """Follow `EnvironmentController.step`: Blue acts, Green sleeps, Red acts, and Blue monitors.
 
     Write obs (uint32, one word for each host), and return the reward.
     """

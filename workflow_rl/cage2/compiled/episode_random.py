@@ -18,10 +18,10 @@ def draw_word(states: Any, env: int) -> int:
 
 
 class EpisodeRandom(random.Random):
-    """The random generator of `states[env]`. The simulator goes on after the draws made here.
+    """The random generator of `states[env]`, which the simulator and a Python attacker share.
 
-    The methods draw what Python's global `random` draws in CybORG. `seed`, `getstate` and
-    `setstate` are not supported. A deep copy draws from its own copy of the states.
+    A method draws the same number as Python's global `random` draws in CybORG. `seed`, `getstate`
+    and `setstate` are not supported. A deep copy draws from its own copy of the states.
     """
 
     def __init__(self, states: NDArray[Any], env: int, gauss_next: float | None = None) -> None:

@@ -4,8 +4,8 @@ Source: Matsumoto and Nishimura, "Mersenne Twister" (1998), with its `init_by_ar
 methods follow `random.Random` of CPython 3.11, which draws the same numbers in 3.12 and 3.13.
 
 A generator `g` is any record with the fields `mt`, uint32 `[624]`, and `mt_index`, the position of
-the next word. Words are renewed one at a time, when they are drawn. This gives the same sequence as
-renewing all 624 at once, and an episode pays only for the words that it draws.
+the next word. A word is renewed when it is drawn. CPython renews all 624 words at once, which gives
+the same sequence. But most episodes draw few words, and renew only these.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _words = [19650218]
 for _i in range(1, N):
     _words.append((1812433253 * (_words[-1] ^ _words[-1] >> 30) + _i) & WORD)
 INITIAL_WORDS = np.array(_words, np.uint32)
-"""`init_genrand(19650218)`, which `init_by_array` starts from."""
+"""The words of `init_genrand(19650218)`, from which `init_by_array` starts."""
 
 
 @compiled
@@ -40,7 +40,7 @@ def seed(g: Any, value: int) -> None:
     key = 0
     for n_renewed in range(N):
         mixed = (previous ^ (previous >> 30)) * 1664525
-        # The last round returns to the first word that was renewed.
+        # The last round renews `mt[1]` again, the word that the first round renewed.
         word = np.int64(INITIAL_WORDS[i] if n_renewed < N - 1 else mt[i])
         previous = ((word ^ mixed) + (low if key == 0 else high) + key) & WORD
         mt[i] = previous
@@ -98,7 +98,8 @@ def bit_length(n: int) -> int:
 
 @compiled
 def randbelow(g: Any, n: int) -> int:
-    """Follow `_randbelow_with_getrandbits`, by which `randrange(n)` and `choice` draw."""
+    """Follow `_randbelow_with_getrandbits`, which `randrange(n)` and `choice` call. Returns 0 for
+    n = 1, but draws words until the first bit is 0."""
     shift = 32 - bit_length(n)
     drawn = next_word(g) >> shift
     while drawn >= n:
@@ -108,7 +109,7 @@ def randbelow(g: Any, n: int) -> int:
 
 @compiled
 def choices_index(g: Any, n: int) -> int:
-    """Return the index that `choices(population)` picks from n elements."""
+    """Return the index of the element that `choices(population)` draws from n elements."""
     return math.floor(random(g) * n)
 
 
@@ -116,9 +117,8 @@ def choices_index(g: Any, n: int) -> int:
 def sample(g: Any, n: int, k: int, chosen: Any, pool: Any) -> None:
     """Write `sample(range(n), k)` into chosen `[k]`. pool `[n]` is working space.
 
-    As in CPython, a short population is dealt from a pool. For a long population, `pool` is not
-    used: if a number was drawn before, it is drawn again.
-    """
+    As in CPython, the numbers of a short population are taken out of a pool. For a long population,
+    `pool` is not used: a number that was drawn before is replaced by another draw."""
     longest = 21
     if k > 5:
         power = 1
@@ -145,7 +145,7 @@ def sample(g: Any, n: int, k: int, chosen: Any, pool: Any) -> None:
 
 @compiled
 def shuffle(g: Any, items: Any, n: int) -> None:
-    """Follow `shuffle`, for the first n items."""
+    """Follow `shuffle` on the first n items."""
     for i in range(n - 1, 0, -1):
         j = randbelow(g, i + 1)
         items[i], items[j] = items[j], items[i]
@@ -153,7 +153,7 @@ def shuffle(g: Any, items: Any, n: int) -> None:
 
 @compiled
 def shuffle_nibbles(g: Any, packed: int, n: int) -> int:
-    """Follow `shuffle`, for n <= 15 items of four bits. The lowest bits are the first item."""
+    """Follow `shuffle` on n <= 15 items of four bits each. The lowest four bits are item 0."""
     for i in range(n - 1, 0, -1):
         j = randbelow(g, i + 1)
         difference = ((packed >> (4 * i)) ^ (packed >> (4 * j))) & 15

@@ -13,7 +13,7 @@ from workflow_rl.cage2.compiled.jit import compiled
 def has_pid(s: Any, t: Any, host: int, pid: int) -> bool:
     for i in range(t.n_pids[host]):
         if t.pids[host, i] == pid:
-            # Only the OT service ever stops.
+            # Of the scenario's processes, only the OT service can stop.
             return is_running(s, t, host, pid) or has_added_pid(s, host, pid)
     for i in range(t.first_slot[host], t.first_slot[host + 1]):
         if s.session_pid[i] == pid:
@@ -23,7 +23,7 @@ def has_pid(s: Any, t: Any, host: int, pid: int) -> bool:
 
 @compiled
 def is_running(s: Any, t: Any, host: int, pid: int) -> bool:
-    """Return False if this is the PID of the host's OT service and the service was stopped."""
+    """Return False if the PID is the OT service's and Red has stopped it. Return True otherwise."""
     service = t.ot_number[host]
     return service == tables.NONE or pid != t.ot_pid[host] or s.ot_running[service]
 
@@ -73,7 +73,8 @@ def add_process(s: Any, t: Any, host: int, kind: int) -> int:
 
 @compiled
 def remove_process(s: Any, host: int, process: int, previous: int) -> None:
-    """Remove a process from the host's list. previous: the process before it, or NO_PROCESS."""
+    """Remove a process from the host's list. previous: the process before this process in the list,
+    or NO_PROCESS."""
     following = s.processes[process].next
     if previous == state.NO_PROCESS:
         s.first_process[host] = following
@@ -102,7 +103,7 @@ def is_using_port(s: Any, t: Any, host: int, port: int) -> bool:
         return True
     if has_decoy_on_port(s, host, port, tables.N_DECOY_KINDS):
         return True
-    # Red's sessions by SSH use the port of SSH.
+    # Each of Red's SSH sessions uses the port of SSH.
     process = s.first_process[host]
     while process != state.NO_PROCESS and port == tables.SSH_PORT:
         if s.processes[process].kind & state.KIND == state.SSH:
@@ -113,13 +114,14 @@ def is_using_port(s: Any, t: Any, host: int, port: int) -> bool:
 
 @compiled
 def has_decoy_on_port(s: Any, host: int, port: int, n_kinds: int) -> bool:
-    """Return whether a decoy of the first n_kinds kinds listens on a port of the host."""
+    """Return whether a decoy listens on a port of the host. n_kinds: see `decoy_on_port`."""
     return decoy_on_port(s, host, port, n_kinds) != state.NO_PROCESS
 
 
 @compiled
 def decoy_on_port(s: Any, host: int, port: int, n_kinds: int) -> int:
-    """Return the first decoy of the first `n_kinds` kinds that uses a port, or NO_PROCESS."""
+    """Return the first process of a decoy on a port, or NO_PROCESS. n_kinds: only the first
+    `n_kinds` kinds of decoys count."""
     process = int(s.first_process[host])
     while process != state.NO_PROCESS:
         kind = s.processes[process].kind & state.KIND
@@ -131,7 +133,7 @@ def decoy_on_port(s: Any, host: int, port: int, n_kinds: int) -> int:
 
 @compiled
 def process_before(s: Any, host: int, process: int) -> int:
-    """Return the process right before a process in the host's list, or NO_PROCESS."""
+    """Return the process that stands before `process` in the host's list, or NO_PROCESS."""
     before, following = int(state.NO_PROCESS), int(s.first_process[host])
     while following != process:
         before, following = following, int(s.processes[following].next)
@@ -159,7 +161,7 @@ def has_bits_of_all(s: Any) -> bool:
 
 @compiled
 def row_of_bits(s: Any, t: Any, host: int) -> int:
-    """Return the host's row in `port_bits`, or -1 if `ports` holds its ports as numbers."""
+    """Return the host's row in `port_bits`, or -1 if `ports` holds the host's ports as numbers."""
     if has_bits_of_all(s):
         return host
     if host == t.red_host:
@@ -169,7 +171,8 @@ def row_of_bits(s: Any, t: Any, host: int) -> int:
 
 @compiled
 def use_ephemeral_port(s: Any, t: Any, host: int) -> None:
-    """Follow `Host.get_ephemeral_port`: if the port is in use, it is drawn again, but only once."""
+    """Follow `Host.get_ephemeral_port`: if the drawn port is in use, draw one more time. The second
+    port may be in use, too."""
     port = randbelow(s, tables.N_EPHEMERAL)
     row = row_of_bits(s, t, host)
     if row >= 0:
@@ -194,14 +197,14 @@ def use_ephemeral_port(s: Any, t: Any, host: int) -> None:
 
 @compiled
 def port_place(s: Any, side: int, i: int) -> int:
-    """Return the index of an entry of `ports`. It holds two lists: list 0 grows from the front, and
-    list 1 from the back. i: the entry's number in the list of this side."""
+    """Return the index in `ports` of entry i of a list. `ports` holds two lists: list 0 grows from
+    the front, and list 1 grows from the back. side: the number of the list."""
     return i if side == 0 else len(s.ports) - 1 - i
 
 
 @compiled
 def take_listed_ports(s: Any, t: Any, host: int, keep: bool) -> None:
-    """Remove a host's ports from the list. keep: also set their bits in row 1 of `port_bits`."""
+    """Remove a host's ports from its list. keep: whether to set their bits in `port_bits[1]`."""
     side, first = t.port_side[host], t.first_port[host]
     n = int(s.n_ports[side])
     i = 0
@@ -219,7 +222,8 @@ def take_listed_ports(s: Any, t: Any, host: int, keep: bool) -> None:
 
 @compiled
 def make_room_for_ports(s: Any, t: Any) -> None:
-    """Turn the listed ports of the host with most ports into bits, at most once an episode."""
+    """Move the ports of the host with most listed ports to `port_bits[1]`, once in an episode. If
+    the list is full a second time, set the error TOO_MANY_PORTS."""
     if s.busy_host != state.NONE:
         s.error = state.TOO_MANY_PORTS
         return

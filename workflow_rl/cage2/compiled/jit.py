@@ -1,4 +1,4 @@
-"""How the simulator is compiled, and instructions that only compiled code has."""
+"""Compile the simulator, and define instructions that only compiled code has."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ entry_point = entry_points(_HERE, *_TABLES)
 
 
 def _prefetch(_typing_context: Any, records: Any, index: Any, offset: Any) -> Any:
-    """Have the processor fetch the byte `offset` of `records[index]`, without waiting for it."""
+    """Let the processor fetch byte `offset` of `records[index]` without waiting for the byte."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -46,7 +46,7 @@ def _prefetch(_typing_context: Any, records: Any, index: Any, offset: Any) -> An
         flag = ir.IntType(32)
         function_type = ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
         function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], function_type)
-        # The flags mean: for writing, kept in all caches, data.
+        # The flags of llvm.prefetch mean: prepare for a write, keep in all caches, fetch data.
         builder.call(function, [address, flag(1), flag(3), flag(1)])
         return context.get_dummy_value()
 
@@ -57,7 +57,7 @@ prefetch: Any = intrinsic(_prefetch)
 
 
 def _first_word(_typing_context: Any, records: Any) -> Any:
-    """Return the offset in bytes of the random generator's words in a record."""
+    """Return the offset of the random generator's words in a record, in bytes."""
     offset = records.dtype.offset("mt")
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -72,8 +72,8 @@ first_word: Any = intrinsic(_first_word)
 def _tables_at(_typing_context: Any, records: Any, networks: Any, index: Any) -> Any:
     """Return the record of tables in row `index` of networks, uint8 `[K, bytes]`.
 
-    The number of hosts of `records` gives the capacity of the tables. Tables are passed as bytes,
-    because a second array of records would slow each call from Python by a sixth of a step.
+    The number of hosts in `records` tells the capacity of the tables. Python passes tables as
+    bytes, because a second array of records would slow each call by a sixth of a step's time.
     """
     hosts = records.dtype.typeof("n_red_sessions").shape[0]
     capacity = next(capacity for capacity in CAPACITIES if capacity.hosts == hosts)

@@ -1,4 +1,4 @@
-"""The costs of steps of compiled networks: see `cage2.costs`."""
+"""Count the costs of a step in compiled networks: see `cage2.costs`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ write_costs = compiled(definitions.write_costs)
 
 @compiled
 def held_by_red(s: Any) -> int:
-    """Return the mask of the hosts with a session of Red's beyond the given foothold."""
+    """Return the mask of the hosts where Red has a session, except Red's session of the start."""
     held = int64(0)
     for host in range(len(s.n_red_sessions)):
         if s.n_red_sessions[host] > 0:
@@ -23,7 +23,7 @@ def held_by_red(s: Any) -> int:
 
 @entry_point
 def note_held(states: Any, chosen: Any, held: Any) -> None:
-    """Write the masks of `held_by_red` of the M chosen of N envs, int64 `[M]`."""
+    """Write the mask `held_by_red` of each of the M chosen envs into held, int64 `[M]`."""
     for i in range(len(chosen)):
         held[i] = held_by_red(states[chosen[i]])
 
@@ -32,10 +32,10 @@ def note_held(states: Any, chosen: Any, held: Any) -> None:
 def count_costs(
     states: Any, networks: Any, chosen: Any, actions: Any, held_before: Any, costs: Any
 ) -> None:
-    """Write the costs of the last step of the M chosen of N envs, float64 `[M, C]`.
+    """Write the costs of the last step in each of the M chosen envs, float64 `[M, C]`.
 
-    networks: see `step_envs`. actions: Blue's, `[M]`. held_before: from `note_held`, before the
-    step.
+    networks: see `step_envs`. actions: Blue's actions, `[M]`. held_before: the masks that
+    `note_held` wrote before the step.
     """
     for i in range(len(chosen)):
         s = states[chosen[i]]

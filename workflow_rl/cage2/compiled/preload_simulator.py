@@ -1,7 +1,6 @@
-"""The workers' fork server imports this module if the workers need no belief of Blue's.
+"""The workers' fork server imports this module, and not `preload`, if no observation has a belief.
 
-Workers then start sooner on a new machine, because the belief takes longest to compile: see
-`preload`.
+Blue's belief takes longest to compile. Without the belief, workers start sooner on a new machine.
 """
 
 from __future__ import annotations

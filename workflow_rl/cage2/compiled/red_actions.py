@@ -1,4 +1,4 @@
-"""Red's actions change the network, leave traces, and teach Red."""
+"""Red's actions: how they change the network, what Blue can see of them, and what Red learns."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def is_reachable(s: Any, t: Any, subnet: int) -> bool:
 
 @compiled
 def show_connection(s: Any, host: int, port: int) -> None:
-    """Count a new entry of the host's `events['NetworkConnections']`, and note its port."""
+    """Count a new entry of the host's `events['NetworkConnections']`, and note the entry's port."""
     s.event_host = host
     s.n_events += 1
     s.event_ports |= 1 << port
@@ -66,7 +66,7 @@ def discover_remote_systems(s: Any, t: Any, subnet: int) -> bool:
 
 @compiled
 def discover_network_services(s: Any, t: Any, host: int) -> bool:
-    """Follow `Portscan`. It succeeds even if the host cannot be reached, but then shows nothing."""
+    """Follow `Portscan`. A scan of a host that Red cannot reach shows nothing, but succeeds."""
     if not is_reachable(s, t, t.subnet[host]):
         return True
     ports = 0
@@ -86,7 +86,7 @@ def discover_network_services(s: Any, t: Any, host: int) -> bool:
         process = s.processes[process].next
     if s.n_events == 0:
         return True
-    # In CAGE-1, Red never forgets a port.
+    # In CAGE-1, a new scan adds to the ports that Red knows. In CAGE-2, it replaces them.
     forgets = not t.is_cage1 or not s.scanned_by_session >> host & 1
     known = 0 if forgets else int(s.known_ports[host])
     s.scanned_by_session |= 1 << host
@@ -111,9 +111,10 @@ def exploit_remote_service(s: Any, t: Any, host: int) -> bool:
 def choose_exploit(s: Any, ports: int) -> int:
     """Follow `DefaultExploitActionSelector.get_exploit_action`, for a mask of ports.
 
-    The weights of exploits only rank them. Red takes the preferred exploit, or by chance one of the
-    others. Return NONE if no port has an exploit.
-    """
+    CybORG uses the weights of exploits only to rank them. Red takes the best exploit with
+    probability ODDS_OF_TOP_CHOICE, or else draws another exploit. Return NONE if no port of the
+    mask has an exploit."""
+
     options = ports
     if not ports & ((1 << tables.HTTP_RFI) | (1 << tables.HTTPS_RFI)):
         options &= ~(1 << tables.SQL_INJECTION)
@@ -140,8 +141,7 @@ def choose_exploit(s: Any, ports: int) -> int:
 def exploit_service(s: Any, t: Any, host: int, exploit: int) -> bool:
     """Follow `ExploitAction.sim_exploit`, for all exploits except SSHBruteForce.
 
-    exploit: the exploit's number, which is also the number of the port that it attacks.
-    """
+    exploit: the exploit's number, which is also the number of the port that it attacks."""
     vulnerability = t.vulnerability[host, exploit]
     as_root = vulnerability == tables.VULNERABLE_AS_ROOT
     kind = state.SHELL
@@ -156,7 +156,7 @@ def exploit_service(s: Any, t: Any, host: int, exploit: int) -> bool:
         if not t.is_cage1:
             show_connection(s, host, exploit)
             return False
-        # In CAGE-1, Red gets a session in a sandbox.
+        # In CAGE-1, a decoy gives Red a session in the decoy's sandbox.
         as_root = s.processes[decoy].kind & state.PRIVILEGED != 0
         kind = state.SHELL | state.SANDBOX
     else:
@@ -177,7 +177,7 @@ def exploit_service(s: Any, t: Any, host: int, exploit: int) -> bool:
         if n == len(s.suspicious_pid):
             s.error = state.TOO_MANY_SUSPICIOUS_PIDS
         else:
-            # Blue's Monitor does this at the end of the step, in `add_sus_pids`.
+            # CybORG notes the PID at the end of the step: Blue's Monitor calls `add_sus_pids`.
             s.suspicious_host[n] = host
             s.suspicious_pid[n] = pid
             s.n_suspicious = n + 1
@@ -218,8 +218,7 @@ def start_session(s: Any, host: int, as_root: bool) -> None:
 def privilege_escalate(s: Any, t: Any, host: int) -> bool:
     """Follow `PrivilegeEscalate` with `JuicyPotato` or `V4L2KernelExploit`, then `ExploreHost`.
 
-    On Red's own host, Red is root or SYSTEM from the start.
-    """
+    On Red's own host, Red has a privileged session from the start."""
     if host != t.red_host and not s.is_owned >> host & 1:
         if s.n_red_sessions[host] == 0:
             return False
@@ -240,11 +239,12 @@ def privilege_escalate(s: Any, t: Any, host: int) -> bool:
 
 @compiled
 def impact(s: Any, t: Any, host: int) -> bool:
-    """Follow `Impact` with `StopService`. It can succeed often, but stops the service only once."""
+    """Follow `Impact` with `StopService`. An Impact on a service that is not active also succeeds,
+    but has no effect."""
     if host != t.red_host:
         if s.n_red_sessions[host] == 0:
             return False
-        # CybORG draws a session if none of them is privileged.
+        # If Red has no privileged session on the host, CybORG draws one of Red's sessions.
         if not s.is_owned >> host & 1:
             randbelow(s, s.n_red_sessions[host])
     service = t.ot_number[host]

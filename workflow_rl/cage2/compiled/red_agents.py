@@ -1,8 +1,8 @@
 """How each red agent chooses its next action, and what it remembers.
 
-`red_hypothesis` also calls `begin_red` and the functions that draw no random numbers. In place of a
-draw, Blue keeps a hypothesis for every result that fits. These functions take any record with the
-fields `error`, `n_events` and those of `state.red_fields`.
+`red_hypothesis` also calls `begin_red` and the functions that draw no random numbers. Where an
+agent draws, Blue's belief has one hypothesis for each result. The shared functions take any record
+with the fields `error`, `n_events` and `state.red_fields`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 B_LINE, MEANDER, SLEEP = map(RED_AGENTS.index, ("B_lineAgent", "RedMeanderAgent", "SleepAgent"))
 
-# The kinds of B_lineAgent's actions, and the index of the action that follows if one fails.
+# The kinds of B_lineAgent's actions, and, for each action, the index of the next after a failure.
 PLAN = np.array([RED_ACTIONS.index(kind) for kind, _ in b_line_plan.PLAN])
 AFTER_FAILURE = np.array(b_line_plan.AFTER_FAILURE)
 # Indices into PLAN.
 CHOOSES_FIRST_HOST, EXPLOITS_OT_HOST, LAST = 1, 12, len(PLAN) - 1
-# A mask of two exploits. When B_line makes one of them for the first time, it reads its last scan.
-# CybORG fails if this scan showed nothing.
+# A mask of two exploits in PLAN. When B_line takes such an exploit for the first time, the agent
+# reads its last scan. CybORG fails if this scan showed nothing.
 READ_A_SCAN = (1 << 5) | (1 << 9)
 
 # The numbers of hosts in ascending order, four bits each: see `shuffle_nibbles`.
@@ -37,7 +37,7 @@ IN_ORDER = sum(host << (4 * host) for host in range(MOST_NIBBLES))
 
 @compiled
 def begin_red(s: Any, t: Any, red_agent: int) -> None:
-    """Set what Red is, has and knows at the start of an episode."""
+    """Set the fields `state.red_fields` to their values at the start of an episode."""
     s.red_agent = red_agent
     s.red_kind = 0
     s.red_target = 0
@@ -78,7 +78,7 @@ def choose_as_red(s: Any, t: Any) -> None:
 def b_line(s: Any, t: Any) -> None:
     """Follow `B_lineAgent.get_action`.
 
-    A repeated action keeps its target. All targets therefore follow from the first host.
+    An action that B_line repeats keeps its target. So the first host determines all targets.
     """
     action = next_of_b_line(s)
     if action == CHOOSES_FIRST_HOST and not (s.b_line_made >> action) & 1:
@@ -106,12 +106,12 @@ def next_of_b_line(s: Any) -> int:
     succeeded = s.red_success == tables.TRUE
     while True:
         action = min(action + 1, LAST) if succeeded else int(AFTER_FAILURE[action])
-        # Only the first exploit of the OT host needs what the scan showed.
+        # This exploit needs the result of the last scan, but only when it is taken the first time.
         was_made = (s.b_line_made >> action) & 1 != 0
         if was_made or action != EXPLOITS_OT_HOST or s.n_events > 0:
             return action
-        # The scan before this exploit showed nothing, because its host is out of reach. Red goes on
-        # as it does after the first action.
+        # The last scan showed nothing, because Red cannot reach the OT host. B_line goes on as
+        # after its first action.
         action = 0
 
 
@@ -123,7 +123,7 @@ def target_of_b_line(s: Any, t: Any, action: int) -> int:
 
 @compiled
 def meander(s: Any, t: Any) -> None:
-    """Follow `RedMeanderAgent.get_action`: choose by chance a target that its program allows."""
+    """Follow `RedMeanderAgent.get_action`: draw one of the targets of `meanders_options`."""
     learn_as_meander(s, t)
     kind, targets = meanders_options(s, t)
     if kind == tables.RED_SLEEP:
@@ -154,19 +154,19 @@ def lowest_bit(mask: int) -> int:
 
 @compiled
 def first_in_order(s: Any, t: Any, kind: int, targets: int) -> int:
-    """Return the first host of a mask in the order of Red's action space: see `address_order`."""
+    """Return the host of a mask that comes first in Red's action space: see `address_order`."""
     target, first, bound = lowest_bit(targets), int(s.first_address), int64(t.bound_host)
     comes_first = bound <= target < first and (targets >> first) & 1 != 0
-    # An escalation goes by hostnames, whose order is the hosts'.
+    # An escalation names a host by its hostname, and hostnames are in the order of hosts.
     return first if comes_first and kind != tables.ESCALATE else target
 
 
 @compiled
 def first_of_nibbles(s: Any, t: Any, kind: int, targets: int) -> int:
-    """Shuffle the hosts as the agent does, and return the first one that is in a mask.
+    """Shuffle the hosts as the agent does, and return the first host that is in a mask.
 
-    The agent shuffles the addresses and, unless it scans, the hostnames. It then reads one of the
-    two lists.
+    The agent shuffles the list of addresses. Before any action but a scan, it also shuffles the
+    list of hostnames. An escalation reads the second list, and all other actions read the first.
     """
     n_hosts = int64(t.n_hosts)
     in_order = IN_ORDER & ((1 << (4 * n_hosts)) - 1)
@@ -185,13 +185,13 @@ def first_of_nibbles(s: Any, t: Any, kind: int, targets: int) -> int:
 def address_order(in_order: int, first: int, bound: int) -> int:
     """Return the order of the addresses in Red's action space.
 
-    It is the order of hosts, but if `first` comes after `bound`, `first` is moved to right before
-    `bound`.
-    """
+    This is the order of hosts with one exception: if host `first` comes after host `bound`, CybORG
+    lists `first` right before `bound`."""
+
     shift = 4 * bound
     before = in_order & ((1 << shift) - 1)
     after = in_order >> shift
-    # A mask of the hosts that `first` passes when it is moved.
+    # This mask covers the hosts over which `first` moves.
     passed = (1 << (4 * (first - bound))) - 1
     behind = after & ~((passed << 4) | 15)
     moved = behind | ((after & passed) << 4) | first
@@ -200,12 +200,12 @@ def address_order(in_order: int, first: int, bound: int) -> int:
 
 @compiled
 def first_of_list(s: Any, t: Any, kind: int, targets: int) -> int:
-    """Do as `first_of_nibbles`, for any number of hosts."""
+    """Return what `first_of_nibbles` returns, for any number of hosts."""
     order = np.empty(len(t.subnet), np.int64)
     bound, n = int64(t.bound_host), int64(t.n_hosts)
     for host in range(n):
         order[host] = host
-    # The first address is moved to right before the bound host.
+    # As in `address_order`, host `first_address` moves to the place right before the bound host.
     for host in range(int64(s.first_address), bound, -1):
         order[host] = host - 1
     order[bound] = s.first_address
@@ -223,9 +223,9 @@ def first_of_list(s: Any, t: Any, kind: int, targets: int) -> int:
 
 @compiled
 def meanders_options(s: Any, t: Any) -> tuple[np.int64, np.int64]:
-    """Return the kind of the next action, and the mask of the hosts or the subnet to choose from.
+    """Return the kind of the next action, and the mask of its possible targets.
 
-    RED_SLEEP means that CybORG's agent has nothing left to do and fails.
+    RED_SLEEP means that CybORG's agent raises an error, because it has nothing left to do.
     """
     # All integers are signed here: numba turns a mix of signed and unsigned integers into a float.
     goal = int64(t.op_server)
@@ -238,7 +238,7 @@ def meanders_options(s: Any, t: Any) -> tuple[np.int64, np.int64]:
     hosts = int64(s.known_addresses & ~s.meander_scanned)
     if hosts != 0:
         return int64(tables.DISCOVER_SERVICES), hosts
-    # Hosts that Red once took and has given up.
+    # These are the hosts that Red once took and has given up.
     lost = s.meander_mapped & ~s.meander_exploited
     hosts = int64(s.known_hostnames & ~s.meander_escalated & ~lost)
     if hosts != 0:
@@ -253,7 +253,7 @@ def meanders_options(s: Any, t: Any) -> tuple[np.int64, np.int64]:
 
 @compiled
 def act_as_meander(s: Any, kind: int, target: int) -> None:
-    """Choose this action, and note it in the agent's lists."""
+    """Set Red's action, and note it in the agent's lists."""
     if kind == tables.DISCOVER_SYSTEMS:
         s.meander_subnets |= 1 << target
     elif kind == tables.DISCOVER_SERVICES:
@@ -295,6 +295,6 @@ def learn_as_meander(s: Any, t: Any) -> None:
         bit = 1 << int(s.meander_last_host)
         if s.red_success == tables.FALSE:
             s.meander_escalated &= ~bit
-            # The host stays exploited if Red never took it.
+            # CybORG's agent leaves a host in its list of exploited hosts if it never took the host.
             s.meander_exploited &= ~(bit & s.meander_mapped)
         s.meander_last_host = NONE

@@ -1,8 +1,8 @@
-"""A hypothesis `h` says what Red is, has and knows. Actions of Blue and Red change it.
+"""A hypothesis `h` says which red agent plays, what Red holds, and what Red knows.
 
-It follows the red agents' programs and the odds of their exploits exactly. It leaves out only what
-Blue cannot act on: addresses, PIDs and ephemeral ports.
-"""
+Actions of Blue and Red change a hypothesis, exactly by the red agents' programs and by the odds of
+their exploits. A hypothesis leaves out only facts that Blue cannot use: addresses, PIDs and
+ephemeral ports."""
 
 from __future__ import annotations
 
@@ -23,36 +23,37 @@ HYPOTHESIS = np.dtype(
         ("error", np.uint8),
         ("n_events", np.uint8),
         *red_fields(SCENARIO2.capacity),
-        # Masks of the hosts on which Red has sessions, and of those on which monitoring caught all
-        # sessions as a user's. Remove ends caught sessions, unless Red owns the host by then.
+        # Two masks of hosts. sessions: Red has sessions there. removable: monitoring noticed all
+        # these sessions, as a user's. Remove ends them, unless Red owns the host by then.
         ("sessions", np.uint16),
         ("removable", np.uint16),
-        # A mask of the hosts on which Red has a session in a decoy's sandbox. Only CAGE-1 has them.
+        # A mask of the hosts on which Red has a session in a decoy's sandbox (only in CAGE-1).
         ("sandboxed", np.uint16),
-        # Masks of decoys. CAGE-1 does not tell Blue of which kind a decoy is. When Red meets the
-        # decoys, a hypothesis draws their kinds.
+        # Masks of decoys on each host. CAGE-1 does not tell Blue which kinds its decoys are. When
+        # Red scans or exploits the host, a hypothesis branches into the possible kinds, `drawn`.
         ("decoys_when_scanned", np.uint8, len(SCENARIO2.hosts)),
         ("drawn", np.uint8, len(SCENARIO2.hosts)),
     ],
     align=True,
 )
 
-# The outcomes of Red's action. The last six are those of an exploit.
+# The outcomes of Red's action. Only an exploit has one of the last six outcomes. "Unseen" means
+# that monitoring does not notice the new session.
 FAILED, DONE, SHELL, UNSEEN_SHELL, ROOT_SHELL, UNSEEN_ROOT_SHELL, SSH_SESSION, SANDBOX = range(8)
 N_OUTCOMES = 8
 
 FIRST_HOSTS = sum(1 << host for host in SCENARIO2.of["first_hosts"].tolist())
-# For each decoy of Misinform, the kind of the decoy of Scenario 2 that has its port.
+# For each decoy of Misinform: the kind of Scenario 2's decoy that opens the same port.
 MISINFORM_KINDS = np.array(
     [
         tables.DECOY_PORT[: tables.N_DECOYS].tolist().index(tables.DECOY_PORT[kind])
         for kind in tables.MISINFORM_KINDS
     ]
 )
-# Pairs of decoys that Red treats alike at first: see `symmetry_weight`.
+# Pairs of decoys between which Red makes no difference at first: see `symmetry_weight`.
 _ALIKE = (("DecoyTomcat", "DecoyApache"), ("DecoySmss", "DecoySvchost"))
 PAIRS = np.array([[list(DECOYS).index(name) for name in pair] for pair in _ALIKE])
-# The ports on which a decoy lets an exploit into a sandbox, in CAGE-1.
+# The mask of the ports on which a decoy of CAGE-1 gives an exploit a session in a sandbox.
 SANDBOXES = sum(
     1 << int(tables.DECOY_PORT[kind]) for kind in tables.MISINFORM_KINDS if kind < tables.N_DECOYS
 )
@@ -71,9 +72,9 @@ def begin_hypothesis(h: Any, t: Any, red_agent: int) -> None:
 
 @compiled
 def is_same(a: Any, b: Any) -> bool:
-    """Return whether two hypotheses are equal in all that a later step can depend on.
+    """Return whether two hypotheses agree in every field on which a later step can depend.
 
-    RedMeander learns from its last action at once, so the targets of this action do not count.
+    RedMeander learns from its last action at once, so this action's targets are not compared.
     """
     if (
         a.red_agent != b.red_agent
@@ -124,11 +125,10 @@ def after_blue(h: Any, kind: int, host: int) -> None:
 
 @compiled
 def reds_options(h: Any, t: Any) -> tuple[np.int64, np.int64]:
-    """Return the kind of Red's next action, and the mask of the hosts or the subnet to choose from.
+    """Return the kind of Red's next action, and the mask of its possible targets.
 
-    All targets are equally likely. In CAGE-1 Red takes the first one, unless an address has a rare
-    value.
-    """
+    All targets are equally likely. In CAGE-1, Red takes the first target. Red's order of targets
+    can differ if `bound_address` is drawn, which this function ignores."""
     if h.red_agent == red_agents.MEANDER:
         kind, targets = red_agents.meanders_options(h, t)
         lowest = targets & -targets
@@ -143,7 +143,7 @@ def reds_options(h: Any, t: Any) -> tuple[np.int64, np.int64]:
 
 @compiled
 def is_within_reach(h: Any, t: Any, subnet: int) -> bool:
-    """See `red_actions.is_reachable`."""
+    """Return whether Red reaches a subnet: see `red_actions.is_reachable`."""
     return t.reach[subnet] != tables.GUARDED or (h.sessions | h.sandboxed) & t.enterprise != 0
 
 
@@ -158,11 +158,10 @@ def odds_of(
     is_new_decoy: bool,
     odds: Any,
 ) -> None:
-    """Add to the odds `[N_OUTCOMES]` the probability of each outcome together with an activity.
+    """Add to odds `[N_OUTCOMES]` the probability that each outcome and `activity` occur together.
 
     activity: what Blue sees on the target of Red's action. decoys: the mask of the decoys on the
-    target. is_new_decoy: whether Blue set up one of these decoys in this step.
-    """
+    target. is_new_decoy: whether Blue set up one of these decoys in this step."""
     if kind == tables.EXPLOIT:
         odds_of_exploit(h, t, target, activity, decoys, is_new_decoy, odds)
     elif kind == tables.DISCOVER_SERVICES:
@@ -180,13 +179,14 @@ def odds_of(
 
 @compiled
 def chooses_session(h: Any, target: int) -> bool:
-    """Return whether Red draws between a session that it can escalate and one in a sandbox."""
+    """Return whether an escalation draws one of two sessions: a usual session, or a session in a
+    sandbox, with which the escalation fails."""
     return (h.sessions & h.sandboxed & ~h.is_owned) >> target & 1 != 0
 
 
 @compiled
 def succeeds(h: Any, t: Any, kind: int, target: int) -> bool:
-    """Return whether an action succeeds. Blue sees nothing of it, and no chance decides it."""
+    """Return whether an action that Blue cannot see succeeds. No random draw decides this."""
     if kind == tables.DISCOVER_SYSTEMS:
         return is_within_reach(h, t, target)
     has_session = h.sessions >> target & 1 != 0
@@ -200,7 +200,7 @@ def succeeds(h: Any, t: Any, kind: int, target: int) -> bool:
 def odds_of_exploit(
     h: Any, t: Any, host: int, activity: int, decoys: int, is_new_decoy: bool, odds: Any
 ) -> None:
-    """See `odds_of` and `red_actions.exploit_remote_service`."""
+    """Do what `odds_of` does, for an exploit: see `red_actions.exploit_remote_service`."""
     found = (t.listening_ports[host] | decoy_ports(h.decoys_when_scanned[host])) & t.exploits
     if not found & (1 << tables.HTTP_RFI | 1 << tables.HTTPS_RFI):
         found &= ~(1 << tables.SQL_INJECTION)
@@ -212,7 +212,7 @@ def odds_of_exploit(
     if t.is_cage1:
         in_place &= SANDBOXES
     n_others = count_bits(found) - 1
-    # Red's favourite is the first exploit found. The others are equally likely.
+    # The loop meets Red's best exploit first. All other exploits are equally likely.
     chance = tables.ODDS_OF_TOP_CHOICE if n_others else 1.0
     for i in range(tables.N_EXPLOITS):
         exploit = tables.PREFERENCE[i]
@@ -249,7 +249,8 @@ def odds_of_exploit(
 
 @compiled
 def after_red(h: Any, t: Any, kind: int, target: int, outcome: int, decoys: int) -> None:
-    """Apply Red's action with an outcome, and what Red learns. decoys: those on the target."""
+    """Apply Red's action with an outcome, and what Red learns from the outcome. decoys: the mask of
+    the decoys on the target."""
     bit = 1 << target
     if t.is_cage1 and kind in (tables.DISCOVER_SERVICES, tables.EXPLOIT):
         h.drawn[target] = decoys
@@ -260,7 +261,7 @@ def after_red(h: Any, t: Any, kind: int, target: int, outcome: int, decoys: int)
         if action == red_agents.CHOOSES_FIRST_HOST:
             h.b_line_host = target
         red_agents.act_as_b_line(h, t, action)
-    # B_line reads only whether its last scan had events. Blue may not have seen these events.
+    # B_line reads only whether its last scan had events, so 0 or 1 is enough.
     h.n_events = 0
     if kind == tables.DISCOVER_SYSTEMS and outcome == DONE:
         h.known_addresses |= t.subnet_mask[target]
@@ -268,7 +269,7 @@ def after_red(h: Any, t: Any, kind: int, target: int, outcome: int, decoys: int)
     elif kind == tables.DISCOVER_SERVICES and is_within_reach(h, t, t.subnet[target]):
         h.n_events = 1
         h.scanned_by_session |= bit
-        # In CAGE-1, Red never forgets a port.
+        # In CAGE-1, a new scan adds to the ports that Red knows. In CAGE-2, it replaces them.
         if not t.is_cage1:
             h.decoys_when_scanned[target] = 0
         h.decoys_when_scanned[target] |= decoys
@@ -291,14 +292,14 @@ def after_red(h: Any, t: Any, kind: int, target: int, outcome: int, decoys: int)
     h.red_success = tables.FALSE if outcome == FAILED else tables.TRUE
     if h.red_agent == red_agents.MEANDER:
         red_agents.learn_as_meander(h, t)
-        # These fields no longer matter. Clearing them makes more hypotheses equal.
+        # RedMeander does not read these fields again. Clearing them makes more hypotheses equal.
         h.red_success = tables.UNKNOWN
         h.n_events = 0
 
 
 @compiled
 def gain_session(h: Any, bit: int, outcome: int) -> None:
-    """Start a session of Red. If monitoring caught it as a user's, Remove will end it."""
+    """Start a session of Red. Remove can end a session that monitoring noticed as a user's."""
     had_others = h.sessions & ~h.removable & bit != 0
     h.sessions |= bit
     h.known_hostnames |= bit
@@ -314,7 +315,7 @@ def gain_session(h: Any, bit: int, outcome: int) -> None:
 
 @compiled
 def possible_decoys(t: Any, host: int) -> int:
-    """Return the mask of the kinds that CAGE-1's Misinform sets up on a host."""
+    """Return the mask of the kinds of decoys that CAGE-1's Misinform can set up on a host."""
     kinds = 0
     for kind in MISINFORM_KINDS:
         if not t.listening_ports[host] >> tables.DECOY_PORT[kind] & 1:
@@ -324,13 +325,12 @@ def possible_decoys(t: Any, host: int) -> int:
 
 @compiled
 def symmetry_weight(decoys: int, fresh: int) -> int:
-    """Return how many sets of decoys this set stands for, or 0 if another set stands for it.
+    """Return the number of equivalent sets of decoys for which this set stands, or 0.
 
-    fresh: mask of the kinds that Red has not met on the host. While both kinds of a pair are fresh,
-    Red treats a set with the first kind alone as it treats the same set with the second kind alone:
-    on every host, Red prefers each other port to both of theirs, or to neither. So the set with the
-    first kind stands for both sets, and the set with the second kind is not followed.
-    """
+    fresh: the mask of the kinds that Red has not met on the host. Take a pair of PAIRS whose kinds
+    are both fresh, and two sets that differ only in which of these kinds they have. Red acts alike
+    on both sets: Red prefers any other port to both ports of the pair, or to neither. So the set
+    with the first kind stands for both sets. The set with the second kind has weight 0."""
     weight = 1
     for i in range(len(PAIRS)):
         first, second = 1 << PAIRS[i, 0], 1 << PAIRS[i, 1]

@@ -1,6 +1,6 @@
-"""What CybORG shows Red after its action, as a dictionary of plain values.
+"""Compute what CybORG shows Red after Red's action, as a dictionary of plain values.
 
-It is computed from the network right before Red acted. The random draws of the action are repeated.
+The input is the network right before Red acted. The functions repeat the action's random draws.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SUCCESS = {constants.FALSE: False, constants.TRUE: True, constants.UNKNOWN: None
 
 
 def observation_of(before: Any, after: Any, notes: Any, tables: Tables) -> Shown:
-    """Return what Red has been shown.
+    """Return what CybORG shows Red now.
 
     before: the network, a record of `state.STATE`, right before Red's last action. after: the
     network now. notes: see `red_steps.notes_for`, right after Red's last action.
@@ -77,7 +77,7 @@ def addresses_of(state: Any, tables: Tables) -> tuple[str, ...]:
 
 
 def _first(tables: Tables, state: Any) -> Shown:
-    """Return what Red is shown when an episode begins."""
+    """Return what CybORG shows Red when an episode begins."""
     host = int(tables.of["red_host"])
     name = tables.hosts[host]
     shown = _session_at_first(tables, state)
@@ -115,7 +115,7 @@ def _interface(tables: Tables, state: Any, host: int) -> Shown:
 
 
 def _escalated(tables: Tables, before: Any, host: int, notes: Any) -> Shown:
-    """Return the session of root or SYSTEM that Red has now."""
+    """Return the session with which Red is root or SYSTEM after an escalation."""
     if host == tables.of["red_host"]:
         return _session_at_first(tables, before)
     system = tables.description["Hosts"][tables.hosts[host]]["System info"]
@@ -161,7 +161,7 @@ def _explored(tables: Tables, state: Any, host: int, session: Shown) -> Shown:
 
 
 def _exploited(tables: Tables, before: Any, after: Any, host: int, ident: int) -> Shown:
-    """Return what `ExploitRemoteService` shows. ident: the number of the session, if one began."""
+    """Return what `ExploitRemoteService` shows. ident: the number of a session that began."""
     ports = int(after["event_ports"]) & (1 << constants.N_EXPLOITS) - 1
     if ports == 0:
         return {}
@@ -220,7 +220,7 @@ def _connected(local: tuple[int, str], remote: tuple[int, str]) -> Shown:
 
 
 def _port_of_session(tables: Tables, before: Any, host: int, is_ssh: bool) -> int:
-    """Return the port of a new session: repeat all draws of the exploit that began it."""
+    """Return the port of a new session. Repeat all draws of the exploit that began the session."""
     draws = EpisodeRandom(np.array([before]), 0)
     in_use: dict[int, set[int]] = {}
 
@@ -235,7 +235,7 @@ def _port_of_session(tables: Tables, before: Any, host: int, is_ssh: bool) -> in
     options = int(before["known_ports"][host])
     if not options & (1 << constants.HTTP_RFI | 1 << constants.HTTPS_RFI):
         options &= ~(1 << constants.SQL_INJECTION)
-    if options.bit_count() > 1:  # Whether to take the best exploit, and which other one.
+    if options.bit_count() > 1:  # These are the two draws of `choose_exploit`.
         draws.random()
         draws.random()
     if not is_ssh:

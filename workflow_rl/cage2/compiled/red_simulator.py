@@ -1,4 +1,4 @@
-"""Many networks in which Red's actions come from outside: from a caller or from attackers."""
+"""The compiled simulator of many networks, in which a caller or attacker chooses Red's actions."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 NO_ATTACKERS: Mapping[str, AttackerBatch] = MappingProxyType({})
 MOST_RED_AGENTS = 256
-"""A record numbers the red agents by one byte."""
+"""The record of a network has one byte for the number of the red agent."""
 
 
 class RedSimulator(BatchedSimulator):
-    """N networks that step together, with Red's actions from outside.
+    """N networks that step together, in which Red's actions come from outside compiled code.
 
-    In the envs that an attacker plays, it is asked for Red's actions after Blue has acted.
-    `play_both` takes Red's actions instead. All other red agents are compiled.
+    After Blue has acted, `play` asks the attacker of an env for Red's action. `play_both` takes
+    Red's actions from its caller. The red agents in RED_AGENTS are compiled.
 
     Args:
         n_envs: N.
-        max_steps: number of steps that every episode has room for.
-        attackers: by name. They have the numbers after `RED_AGENTS`, from `OUTSIDE` on.
-        remembers: keep what `observation` needs. If there are attackers, this is always kept.
+        max_steps: the longest episode for which a record has room.
+        attackers: the attackers, by name. Their numbers begin with `OUTSIDE`, after `RED_AGENTS`.
+        remembers: whether to keep what `observation` needs. With attackers, it is always kept.
         tables: the scenario.
 
     Attributes:
@@ -51,7 +51,7 @@ class RedSimulator(BatchedSimulator):
             `Cage2RedEnv`, then the mask of Red's actions. The next call overwrites the rows.
     """
 
-    # `step_envs` is not here, because only episodes of the simulator's own red agents call it.
+    # This leaves out `step_envs`, which is called only if a compiled red agent plays.
     _compiled: tuple[Callable[..., Any], ...] = (reset_envs, begin_reds, step_reds)
 
     def __init__(
@@ -62,7 +62,7 @@ class RedSimulator(BatchedSimulator):
         remembers: bool = False,
         tables: Tables = SCENARIO2,
     ) -> None:
-        if attackers:  # Only their episodes call `step_blues`.
+        if attackers:  # Without attackers, `step_blues` may never be called.
             self._compiled = (*self._compiled, step_blues)
         super().__init__(n_envs, max_steps, any_ports=True, tables=tables)
         self.red_agents = (*RED_AGENTS, *(attackers or (OWN_RED,)))
@@ -89,7 +89,7 @@ class RedSimulator(BatchedSimulator):
         return arrays, self.states, attackers, self.red_agents
 
     def load(self, snapshot: Any) -> None:
-        """See `NetworkBatch.load`. A snapshot of other red agents is also refused."""
+        """See `NetworkBatch.load`. Also raises ValueError for a snapshot of other red agents."""
         *others, red_agents = snapshot
         if not isinstance(red_agents, tuple) or red_agents != self.red_agents:
             raise ValueError("the snapshot is of other red agents")
@@ -105,7 +105,7 @@ class RedSimulator(BatchedSimulator):
         chosen: ArrayLike | None = None,
         scenarios: ArrayLike = 0,
     ) -> NDArray[np.uint8]:
-        """See `BatchedSimulator.reset`. Red agents may act from outside: see the class."""
+        """See `BatchedSimulator.reset`. red_agents: may also be numbers from `OUTSIDE` on."""
         obs = super().reset(seeds, red_agents, chosen, scenarios)
         begun = self._mask(chosen)
         begin_reds(*self._known, self._notes, begun, self.rows)
@@ -134,7 +134,7 @@ class RedSimulator(BatchedSimulator):
     def play_both(
         self, actions: NDArray[np.int64], red_actions: NDArray[np.int64], chosen: NDArray[np.bool_]
     ) -> None:
-        """Play one step with the actions of both sides, in envs whose Red acts from outside.
+        """Play one step with the actions of both sides, in envs whose `red_agent` is not compiled.
 
         The arrays `[N]` are not checked. red_actions: indices into `Scenario.red_action_names`.
         """
@@ -149,7 +149,7 @@ class RedSimulator(BatchedSimulator):
         return observation_of(self._before[env], self.states[env], self._notes[env], self.tables)
 
     def _attacked(self, chosen: NDArray[np.bool_]) -> Iterator[tuple[AttackerBatch, list[int]]]:
-        """Yield each attacker that plays any of the chosen envs, with its envs."""
+        """Yield each attacker that plays in a chosen env, with the chosen envs that it plays."""
         red_agents = self.states["red_agent"]
         for number, attacker in enumerate(self._attackers, OUTSIDE):
             envs = np.flatnonzero(chosen & (red_agents == number)).tolist()
@@ -178,7 +178,7 @@ class RedSimulator(BatchedSimulator):
 def batch_with(
     n_envs: int, max_steps: int, attackers: Mapping[str, AttackerBatch], tables: Tables
 ) -> BatchedSimulator:
-    """Return a simulator whose `red_agents` are CybORG's and the attackers, by name."""
+    """Return a simulator whose `red_agents` are CybORG's red agents and then the attackers."""
     if not attackers:
         return BatchedSimulator(n_envs, max_steps, tables=tables)
     return RedSimulator(n_envs, max_steps, attackers, tables=tables)

@@ -1,7 +1,7 @@
-"""Steps in which Red's actions come from outside, and what Red observes of them.
+"""Steps in which Red's actions come from outside compiled code, and Red's observations.
 
 `Scenario.red_action_names` numbers Red's actions. If Red does not know an action's target yet,
-CybORG refuses the action: it fails and changes nothing.
+CybORG refuses the action: the action fails and changes nothing.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 OUTSIDE = len(RED_AGENTS)
 """The first number of a `red_agent` whose actions come from outside."""
 NOTHING = 65535
-"""The action in Red's notes before Red has acted."""
+"""The value of `action` in Red's notes before Red has acted."""
 
 
 def notes_for(states: NDArray[Any], capacity: tables.Capacity) -> NDArray[Any]:
-    """Return the notes `[N]` that are kept of a Red from outside, besides the networks' records.
+    """Return notes `[N]`: what a Red from outside compiled code knows beyond the network's record.
 
-    entered, owned: masks of the hosts on which Red believes it has any session, or a session of
-    root or SYSTEM. action: Red's last action, or NOTHING. n_sessions: how many sessions Red has
-    ever had. ident: for each process, the number of its session.
+    entered: the mask of the hosts on which Red believes it has a session. owned: the mask of the
+    hosts on which Red believes it is root or SYSTEM. action: Red's last action, or NOTHING.
+    n_sessions: how many sessions Red ever had. ident: for each process, the number of its session.
     """
     (n_processes,) = states.dtype["processes"].shape
     fields = [
@@ -47,7 +47,7 @@ def notes_for(states: NDArray[Any], capacity: tables.Capacity) -> NDArray[Any]:
 
 @entry_point
 def begin_reds(states: Any, networks: Any, notes: Any, chosen: Any, rows: Any) -> None:
-    """Begin the notes of the chosen envs, and write what Red sees. See `step_reds`."""
+    """Set the notes of the chosen envs to an episode's start, and write `rows`: see `step_reds`."""
     for i in range(len(states)):
         if chosen[i]:
             t = tables_at(states, networks, states[i].network)
@@ -62,7 +62,7 @@ def begin_reds(states: Any, networks: Any, notes: Any, chosen: Any, rows: Any) -
 
 @entry_point
 def step_blues(states: Any, networks: Any, chosen: Any, actions: Any) -> None:
-    """Play Blue's half of a step in the chosen envs. All arrays are `[N]`."""
+    """Play Blue's action in the chosen envs. All arrays are `[N]`."""
     for i in range(len(states)):
         if chosen[i] and states[i].error == NO_ERROR:
             t = tables_at(states, networks, states[i].network)
@@ -83,11 +83,11 @@ def step_reds(
     facts: Any,
     rows: Any,
 ) -> int:
-    """Play the rest of a step in the chosen envs, and Blue's half before it if `with_blue`.
+    """Play Red's action and the rest of a step in the chosen envs. Return the index of an env that
+    cannot go on, or -1.
 
-    Returns the index of an env that cannot go on, or -1. networks, obs, facts: see
-    `batched_simulator.step_envs`. rows: uint8, one row for each env: Red's observation, then the
-    mask of Red's actions. All other arrays are `[N]`.
+    with_blue: whether to play Blue's action first. networks, obs, facts: see `step_envs`. rows:
+    uint8, for each env Red's observation, then the mask of Red's actions. Other arrays are `[N]`.
     """
     failed = -1
     for i in range(len(states)):
@@ -105,7 +105,7 @@ def step_reds(
             observe(s, t, kind, host, obs[i])
             rewards[i] = reward(s, t, kind)
             tell(s, t, facts[i])
-            # What Red knows seldom changes.
+            # What Red knows seldom changes, so this saves time.
             if all_known(s, notes[i]) != before:
                 show(s, t, notes[i], rows[i])
             show_success(s, t, rows[i])
@@ -121,7 +121,7 @@ def blue_half(s: Any, t: Any, action: int) -> None:
 
 @compiled
 def red_half(s: Any, t: Any, notes: Any, action: int) -> None:
-    """Play Red's action of this index, and note what it shows Red."""
+    """Play Red's action, by index, and note what Red learns from it."""
     kind = int64(t.red_action_kind[action])
     target = int64(t.red_action_target[action])
     known = int64(s.known_addresses)
@@ -137,7 +137,7 @@ def red_half(s: Any, t: Any, notes: Any, action: int) -> None:
     succeeded = s.red_success == tables.TRUE
     bit = 1 << target
     if kind == tables.EXPLOIT and succeeded:
-        # Red is not told which user's session it is.
+        # Red does not learn the user of the new session, so `owned` does not change.
         notes.entered |= bit
         notes.ident[s.last_process[target]] = notes.n_sessions
         notes.n_sessions += 1
@@ -155,7 +155,7 @@ def all_known(s: Any, notes: Any) -> tuple[int, int, int, int, int, int]:
 
 @compiled
 def show_success(s: Any, t: Any, row: Any) -> None:
-    """Write whether Red's last action succeeded, and whether it failed."""
+    """Write two bits: Red's last action succeeded, and Red's last action failed."""
     row[t.red_obs_size - 2] = s.red_success == tables.TRUE
     row[t.red_obs_size - 1] = s.red_success == tables.FALSE
 
@@ -166,7 +166,7 @@ def show(s: Any, t: Any, notes: Any, row: Any) -> None:
     for subnet in range(t.n_subnets):
         row[subnet] = s.known_subnets >> subnet & 1
     column = t.n_subnets
-    # The order is that of `scenario2.FACTS_OF_A_HOST`.
+    # The columns are in the order of `scenario2.FACTS_OF_A_HOST`.
     for host in range(t.n_hosts):
         row[column] = s.known_addresses >> host & 1
         row[column + 1] = s.known_hostnames >> host & 1

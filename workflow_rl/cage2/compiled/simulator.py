@@ -1,4 +1,4 @@
-"""One compiled network behind the interface of all simulators."""
+"""One compiled network with the interface of all simulators."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from workflow_rl.cage2.scenario.simulator_protocol import Facts
 class CompiledSimulator(OneNetwork[BatchedSimulator]):
     """A `simulator_protocol.Simulator` that plays one compiled network.
 
-    max_steps: the most steps of an episode. attackers: further red agents, by name. tables: the
-    scenario.
+    max_steps: the longest episode. attackers: further red agents, by name. tables: the scenario.
     """
 
     def __init__(
@@ -37,7 +36,7 @@ class CompiledSimulator(OneNetwork[BatchedSimulator]):
         self._action = np.zeros(1, np.int64)
 
     def reset(self, seed: int, red_agent: str) -> NDArray[np.uint8]:
-        """Start an episode with the draws that follow `random.seed(seed)`."""
+        """Start the episode that CybORG plays after `random.seed(seed)`. Return the observation."""
         return self.batch.reset(abs(seed), self.batch.red_agents.index(red_agent))[0]
 
     def step(self, action: int) -> tuple[NDArray[np.uint8], float]:

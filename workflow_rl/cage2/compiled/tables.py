@@ -1,10 +1,10 @@
 """The tables of a scenario hold all facts that never change in an episode.
 
-Facts that all scenarios share are constants of this file. All other facts are in a record, which
-compiled code reads beside the network. Scenarios of one `Capacity` share their compiled code.
+Facts that all scenarios share are constants of this file. All other facts are in a second record,
+which compiled code reads beside a network's record. Scenarios of one `Capacity` share this code.
 
-Hosts and subnets are numbered as in the scenario. A set of hosts or of ports is a bit mask. Each
-host numbers its own ports. The first numbers are those of the exploits: exploit e attacks port e.
+Hosts and subnets have the order of the scenario. A set of hosts or of ports is a bit mask. Each
+host numbers its ports: number e below N_EXPLOITS is the port that exploit e attacks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from workflow_rl.cage2.scenario2 import WORTH_IN_TENTHS
 
 NETWORK = IPv4Network("10.0.0.0/16")
 NONE = 255
-"""This number stands for no host."""
+"""This number means "no host"."""
 
 # --- Exploits and ports --------------------------------------------------------------------------
 
@@ -34,13 +34,13 @@ ETERNAL_BLUE, BLUE_KEEP, HTTP_RFI, HTTPS_RFI, SSH_BRUTE_FORCE, SQL_INJECTION, HA
 )
 N_EXPLOITS = len(EXPLOITS)
 EXPLOITED_TYPES = tuple(exploit.process for exploit in EXPLOITS.values())
-"""The process that each exploit looks for."""
+"""The type of process that each exploit attacks."""
 PORTS = tuple(exploit.port for exploit in EXPLOITS.values())
 SSH_PORT = SSH_BRUTE_FORCE
 OTHER_PORTS = (8, 9, 10, 11, 13, 14, 15)
-"""The numbers of a host's ports that no exploit attacks."""
+"""The numbers for ports of a host that no exploit attacks."""
 EPHEMERAL = 12
-"""The number that stands for all ephemeral ports."""
+"""One number for all ephemeral ports."""
 FIRST_EPHEMERAL, N_EPHEMERAL = 49152, 60000 - 49152
 # From the most to the least preferred exploit.
 PREFERENCE = np.array(
@@ -54,7 +54,7 @@ N_PIDS = 32768
 PRIVILEGED_USERS = ("root", "SYSTEM")
 SUPERUSERS = {"LINUX": "root", "WINDOWS": "SYSTEM"}
 WORTHS = np.array([tenths for tenths in WORTH_IN_TENTHS.values() if tenths])
-# What an exploit finds on a host. PATCHED: a process that the exploit attacks in vain.
+# What an exploit finds on a host. PATCHED: the exploit attacks a process, but always fails.
 NOT_VULNERABLE, VULNERABLE, VULNERABLE_AS_ROOT, PATCHED = range(4)
 # The versions of processes that csle-cyborg believes to be older than Haraka 2.8.9.
 OLD_VERSIONS = (
@@ -69,21 +69,21 @@ OLD_VERSIONS = (
 
 # --- Subnets -------------------------------------------------------------------------------------
 
-# Red, who always acts from the same host, reaches a GUARDED subnet only while it has a session on a
-# host of Enterprise. Red never reaches a SILENT subnet, not even by a ping.
+# How Red reaches a subnet from its first host, where all its actions start. GUARDED: only while Red
+# has a session on a host of Enterprise. SILENT: never, not even by a ping.
 OPEN, GUARDED, SILENT = range(3)
 
 # --- Blue's actions ------------------------------------------------------------------------------
 
 N_DECOYS = len(DECOYS)
 _DECOY = tuple(DECOYS)
-# If `Misinform` starts one of these two decoys, no exploit looks for its process. Such processes
-# have kinds of their own, which come after the kinds of all other decoys.
+# If `Misinform` starts one of these two decoys, no exploit attacks the decoy's process. Such
+# processes have two further kinds, after the kinds of all other decoys.
 _IDLE = ("DecoySmss", "DecoySvchost")
 DECOY_NAMES = (*DECOYS, *_IDLE)
-"""The decoys by the kind of their process."""
+"""The name of the decoy of each kind of process."""
 N_DECOY_KINDS = len(DECOY_NAMES)
-# Of the two kinds of an idle decoy, the later one is Misinform's.
+# A name of _IDLE has two kinds. The later kind, which this dictionary keeps, is Misinform's.
 _LAST_KIND = {name: kind for kind, name in enumerate(DECOY_NAMES)}
 MISINFORM_KINDS = np.array([_LAST_KIND[name] for name in BLUE["Misinform"].sets_up_one_of])
 _DECOYS_BY_KIND = [DECOYS[name] for name in DECOY_NAMES]
@@ -97,7 +97,7 @@ SLEEP, MONITOR, ANALYSE, REMOVE, FIRST_DECOY, LAST_DECOY, RESTORE, MISINFORM = m
     ("Sleep", "Monitor", "Analyse", "Remove", _DECOY[0], _DECOY[-1], "Restore", "Misinform"),
 )
 COST = np.array([kind.cost for kind in BLUE.values()])
-"""The cost of Blue's actions in tenths, by kind."""
+"""The cost of each kind of Blue's actions, in tenths of a reward."""
 RESETS = np.array([kind.resets for kind in BLUE.values()])
 DECEIVES = np.array([kind.deceives for kind in BLUE.values()])
 """RESETS and DECEIVES are indexed by the kind of Blue's action: see `actions.BlueKind`."""
@@ -105,7 +105,7 @@ DECEIVES = np.array([kind.deceives for kind in BLUE.values()])
 # --- Red's actions -------------------------------------------------------------------------------
 
 RED_SLEEP, DISCOVER_SYSTEMS, DISCOVER_SERVICES, EXPLOIT, ESCALATE, IMPACT = range(len(RED))
-# The kind of an action that CybORG refuses, because Red does not know its target.
+# The kind of an action that CybORG refuses, because Red does not know the action's target.
 REFUSED = len(RED)
 FALSE, TRUE, UNKNOWN = range(len(scenario2.SUCCESSES))
 N_FACTS_OF_A_HOST = len(scenario2.FACTS_OF_A_HOST)
@@ -114,8 +114,8 @@ N_FACTS_OF_A_HOST = len(scenario2.FACTS_OF_A_HOST)
 
 
 class Capacity(NamedTuple):
-    """The largest numbers that a record has room for. sessions: sessions at the start. services:
-    services of decoys on one host. ot_hosts: hosts with an OT service."""
+    """The largest network for which a record has room. sessions: number of sessions at the start.
+    services: number of decoys' services on one host. ot_hosts: number of hosts with OT services."""
 
     hosts: int
     subnets: int
@@ -128,7 +128,7 @@ class Capacity(NamedTuple):
         """The smallest type for a mask of hosts."""
         if self.hosts <= 16:
             return np.dtype(np.uint16)
-        # uint64 would not do: numba turns int64 and uint64 together into a float.
+        # The type is not uint64, because numba makes a float of an int64 and a uint64.
         return np.dtype(np.uint32 if self.hosts <= 32 else np.int64)
 
 
@@ -144,7 +144,7 @@ MAX_LISTENING, MAX_PROCESSES = 24, 80
 
 @functools.cache
 def tables_dtype(capacity: Capacity) -> np.dtype[Any]:
-    """Return the record of the tables of a scenario."""
+    """Return the type of the record that holds a scenario's tables."""
     n, subnets, sessions, _, ot_hosts = capacity
     # Two kinds of Blue's actions, Sleep and Monitor, have no host.
     n_blue_actions = 2 + (len(KINDS) - 2) * n
@@ -162,10 +162,10 @@ def tables_dtype(capacity: Capacity) -> np.dtype[Any]:
         "subnet_hosts": (subnets, n),
         "n_subnet_hosts": subnets,
         "subnet": n,
-        # The subnets in the order of Red's action space, which is the order of their first hosts.
+        # The subnets, in the order of their first hosts, as in Red's action space.
         "subnets_by_host": subnets,
-        # The host of which a process listens on an address of NETWORK. If another host draws this
-        # address, it comes right before the bound host's address in Red's action space.
+        # The host with a process that listens on a fixed address of NETWORK, `bound_address`. If
+        # another host draws this address, Red's action space lists that host before this host.
         "bound_host": (),
         "reach": subnets,
         # Hosts.
@@ -179,15 +179,15 @@ def tables_dtype(capacity: Capacity) -> np.dtype[Any]:
         "ot_number": n,
         "ot_pid": n,
         "port_side": n,
-        # Sessions at the start: the host and the slot of each session. Slots are in the order of
-        # hosts. `first_slot` says where the slots of a host begin.
+        # For each session of the start: its host, and its index ("slot") in `session_pid`. Slots
+        # are in the order of hosts. `first_slot` is the first slot of each host.
         "starting_host": sessions,
         "starting_slot": sessions,
         "first_slot": n + 1,
         "n_blue_sessions": n,
         "blue_is_privileged": n,
         "red_host": (),
-        # Whether the rules are CAGE-1's, and the mask of the exploits that Red has.
+        # Whether the rules of CAGE-1 hold, and the mask of the exploits that Red has.
         "is_cage1": (),
         "exploits": (),
         # Blue.
@@ -204,17 +204,17 @@ def tables_dtype(capacity: Capacity) -> np.dtype[Any]:
         "shows_ot_service": n,
         # RedMeander's goal.
         "op_server": (),
-        # B_line's targets, by the host that B_line attacks first.
+        # B_line's targets, for each host that B_line may attack first.
         "plan_of_b_line": (n, len(PLAN)),
         "first_hosts": n,
         "n_first_hosts": (),
     }
     wide: dict[str, Any] = {
-        # The mask of the hosts of each worth in WORTHS.
+        # For each worth in WORTHS, the mask of the hosts with this worth.
         "worth": len(WORTHS),
         "bound_address": (),
         "subnet_mask": subnets,
-        # The ports that are in use on a host.
+        # For each host, the mask of the ports on which a process of the scenario listens.
         "listening_ports": n,
         "enterprise": (),
         "first_port": n,
@@ -225,18 +225,17 @@ def tables_dtype(capacity: Capacity) -> np.dtype[Any]:
     columns: list[Any] = []
     for number_type, fields in ((np.int16, small), (np.int64, wide)):
         for name, shape in fields.items():
-            # NumPy before 2.0 would read the shape 1, but not (1,), as a single number.
+            # NumPy before 2.0 would make a field of shape 1 a single number. A tuple prevents this.
             columns.append((name, number_type, shape if isinstance(shape, tuple) else (shape,)))
     return np.dtype(columns, align=True)
 
 
 class Tables(NamedTuple):
-    """A scenario and its tables, made by `description.tables_of`.
+    """A scenario and its tables: see `description.tables_of`.
 
-    starting: agent, host and user of each session, in the order in which `State` starts them.
-    of: the tables by name, without padding. record: the tables with padding, `[1]` of
-    `tables_dtype`.
-    """
+    starting: agent, host and user of each session, in the order in which CybORG's `State` starts
+    sessions. of: the tables by name, without padding. record: the tables with padding, `[1]` of
+    `tables_dtype`. ot_hosts: the numbers of the hosts with an OT service."""
 
     scenario: Scenario
     description: Mapping[str, Any]

@@ -1,7 +1,7 @@
-"""The bits of Scenario 2's true state and of Red's program. Only random draws are missing.
+"""Show an agent the true state of Scenario 2 and of Red's program, as bits.
 
-Agents that see the true state cannot be scored. Training such an agent measures what hidden
-information costs.
+The bits leave out only the generator of random numbers. The protocol does not score agents that see
+the true state. Training such an agent measures what hidden information costs Blue.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def show_state(s: Any, t: Any, obs: Any, shown: Any) -> None:
         for host in range(t.n_hosts):
             shown[column + host] = hosts >> host & 1
         column += t.n_hosts
-    # `red_target` is a host only after some actions. The other fields are NONE until they are set.
+    # After some actions, `red_target` is no host. The other fields are NONE until they are set.
     for host in (s.meander_last_host, s.meander_last_address, s.b_line_host, s.red_target):
         if host < t.n_hosts:
             shown[column + host] = 1

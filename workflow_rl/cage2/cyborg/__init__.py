@@ -1,1 +1,1 @@
-"""How CybORG is imported, sped up and copied."""
+"""These modules import CybORG, speed it up and copy it."""

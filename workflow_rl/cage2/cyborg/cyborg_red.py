@@ -1,8 +1,8 @@
-"""The sped-up csle-cyborg with a red agent of the user's own. It plays what csle-cyborg plays.
+"""The sped-up csle-cyborg with a red agent of the user's own. Episodes equal csle-cyborg's.
 
-A red agent is a class that derives from csle-cyborg's `BaseAgent`. Its code imports actions, enums
-and the random generator from csle-cyborg as published. The sped-up simulator has its own copy of
-these. So the class is copied by value, and the copy uses the private copy of csle-cyborg.
+The user's class derives from csle-cyborg's `BaseAgent`. Its code imports actions, enums and the
+random generator from the published csle-cyborg, but the simulator has a private copy of these. So
+this module copies the class by value. The copied class uses the private copy of csle-cyborg.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ ALL_OF_A_HOST = {
 
 
 class OwnRedSimulator(SpedUpSimulator):
-    """A network that a user's own red agent attacks. `reset` takes no other agent's name.
+    """A network that a user's own red agent attacks. `reset` takes only this agent's name.
 
     The agent sees what csle-cyborg shows an agent: the whole observation, and the whole action
-    space. Its `train` is never called. It must draw all random numbers from Python's `random`, so
-    that the seed of the episode decides them.
+    space. The simulator never calls the agent's `train`. The agent must draw all random numbers
+    from Python's `random`, so that the episode's seed determines them.
 
-    red: the agent's class, or an object, which is copied.
+    red: the agent's class, or an object of the class, which is copied.
     """
 
     def __init__(self, name: str, red: Any, scenario: Scenario | None = None) -> None:
@@ -48,7 +48,7 @@ class OwnRedSimulator(SpedUpSimulator):
         agent = made_red(name, red, published.BaseAgent, privately)
         facts = self._state.scenario.get_agent_info("Red")
         self._space = CYBORG["shared.action_space"].ActionSpace(None, "Red", facts.allowed_subnets)
-        # The constructor would take the actions from csle-cyborg as published.
+        # The constructor would take the actions from the published csle-cyborg.
         actions = CYBORG["shared.actions"]
         self._space.actions = {getattr(actions, name): True for name in facts.actions}
         self._space.create_action_params()
@@ -96,10 +96,10 @@ class OwnRedSimulator(SpedUpSimulator):
 
 
 def privately(red: Any) -> Any:
-    """Return a copy of a class or object that uses the private copy of csle-cyborg.
+    """Return a copy of a class or object. The copy uses the private copy of csle-cyborg.
 
-    Functions and classes of the same package are copied, too. Raises AttackerError if one of them
-    cannot be copied.
+    This also copies functions and classes of the same package. Raises AttackerError if a function
+    or class cannot be copied.
     """
     kind = red if isinstance(red, type) else type(red)
     with _by_value(kind.__module__.partition(".")[0]):
@@ -112,7 +112,7 @@ def privately(red: Any) -> Any:
 @contextmanager
 def _by_value(package: str) -> Iterator[None]:
     module = sys.modules.get(package)
-    if module is None or package in ("__main__", PACKAGE):  # They are copied anyway.
+    if module is None or package in ("__main__", PACKAGE):  # cloudpickle copies these by itself.
         yield
         return
     cloudpickle.register_pickle_by_value(module)

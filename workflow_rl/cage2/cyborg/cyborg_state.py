@@ -1,4 +1,4 @@
-"""CybORG's network, described as `compiled.cyborg_words` describes the compiled network."""
+"""Describe CybORG's network as `compiled.cyborg_words` describes a compiled network."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 
 SERVICES = ("apache2", "femitter", "haraka", "smss", "sshd", "svchost", "tomcat", "vsftpd")
-"""CybORG's names of the decoys' services, in the order of `actions.DECOYS`."""
+"""CybORG's names for the services of decoys, in the order of `actions.DECOYS`."""
 
 
 def cyborg_network(env: Cage2Env) -> dict[str, Any]:
-    """Return what `compiled_network` describes, read from CybORG's true state.
+    """Return the values of `compiled_network`, read from CybORG's true state.
 
-    A session is described by its PID, and by whether its user is root or SYSTEM.
+    A session is its PID, and whether its user is root or SYSTEM.
     """
     state, known, _ = network_parts(env)
     hosts = env.scenario.hosts
@@ -80,7 +80,7 @@ def _services(host: Any, name: str) -> dict[str, Any]:
 
 
 def network_parts(env: Cage2Env) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """Return CybORG's state, what Red knows, and what Red was shown last."""
+    """Return CybORG's state, Red's action space, and Red's last observation."""
     from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
 
     simulator: Any = env._simulator
@@ -93,7 +93,7 @@ def network_parts(env: Cage2Env) -> tuple[Any, dict[str, Any], dict[str, Any]]:
 
 
 def _position(env: Cage2Env) -> int:
-    """Return the position of the random generator."""
+    """Return the random generator's position, modulo the 624 words of its state."""
     from workflow_rl.cage2.cyborg.speedups import CYBORG, SpedUpSimulator
 
     simulator: Any = env._simulator

@@ -1,8 +1,8 @@
-"""Imports of CybORG without Stable-Baselines3.
+"""Import CybORG without Stable-Baselines3.
 
-CybORG imports Stable-Baselines3, which is not among its requirements and would load torch, for one
-agent that is never used here. After `import workflow_rl`, csle-cyborg can be imported without it:
-by this package, and by a user's red agent or environment. Every worker imports this module.
+CybORG imports Stable-Baselines3 for one agent, which is never used here. CybORG's requirements lack
+Stable-Baselines3, and its import would load torch. This module lets the package and a user's code
+import csle-cyborg without Stable-Baselines3. Every worker imports this module.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ NEEDS_IT = "csle_cyborg.agents.simple_agents.blue_load_agent"
 
 @contextmanager
 def no_stable_baselines3() -> Iterator[None]:
-    """Let an import of Stable-Baselines3 find an empty stand-in.
+    """Let an import of Stable-Baselines3 find an empty replacement.
 
-    If Stable-Baselines3 is already imported, it stays; a later import finds the real package.
-    """
+    If Stable-Baselines3 is already imported, this changes nothing. An import after this context
+    finds the real package."""
+
     if "stable_baselines3" in sys.modules:
         yield
         return
@@ -52,6 +53,6 @@ class _Finder:
 
 
 def let_csle_cyborg_load() -> None:
-    """Import csle-cyborg without Stable-Baselines3 from now on. A second call changes nothing."""
+    """Let all later imports of csle-cyborg do without Stable-Baselines3."""
     if _Finder not in sys.meta_path:
         sys.meta_path.insert(0, _Finder)

@@ -1,4 +1,4 @@
-"""Checks of an installation: the speeds of CAGE-2's simulators, and weights of a reference run."""
+"""Check an installation: the speeds of CAGE-2's simulators, and the weights of a reference run."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from workflow_rl.commands.doctor import Finding
 from workflow_rl.portable import NATIVE, is_native
 
 REFERENCE = Path(__file__).parents[1] / "agent" / "released" / "reference_run.json"
-"""The record of a short run, made with `train-async` and these options: --simulator compiled
---n-envs 24 --red-agent mixed --total-episodes 72. Both simulators play its episodes."""
+"""The record of a short run of `train-async --simulator compiled --n-envs 24 --red-agent mixed
+--total-episodes 72`. The check repeats the run on both simulators."""
 SECONDS = 0.3
-"""Length of the measurement of each simulator."""
+"""The duration of each simulator's measurement, in seconds."""
 LEAST_SPEEDUP = 15.0
-"""The least ratio of the speeds of 100 compiled envs and one env of CybORG. 130 was measured."""
+"""100 compiled envs have to be this many times as fast as one env of CybORG. 130 was measured."""
 
 
 def simulators() -> Iterator[Finding]:
-    """Measure steps a second on one core, of one env of CybORG and of 100 compiled envs."""
+    """Measure the steps a second of one env of CybORG and of 100 compiled envs, on one core."""
     from workflow_rl.cage2.env.environment import Cage2
     from workflow_rl.measuring.benchmark import steps_per_second
     from workflow_rl.runs.config import TrainConfig
@@ -35,7 +35,7 @@ def simulators() -> Iterator[Finding]:
 
 
 def speed_finding(compiled: float, cyborg: float) -> Finding:
-    """Compare steps a second in compiled code with those of CybORG."""
+    """Return a finding about the ratio of two speeds in steps a second."""
     ratio = compiled / cyborg
     text = f"{compiled:,.0f} steps/s on one core, {ratio:,.0f} times cyborg"
     fix = "end other programs, and check again" if ratio < LEAST_SPEEDUP else ""
@@ -43,7 +43,7 @@ def speed_finding(compiled: float, cyborg: float) -> Finding:
 
 
 def weights() -> Iterator[Finding]:
-    """Compare the weights of the reference run with those of this machine, on both simulators."""
+    """Repeat the reference run here on both simulators, and compare the weights with its record."""
     from workflow_rl.commands.verify import config_of, differing, replayed
     from workflow_rl.machine_facts import machine
     from workflow_rl.runs.folder import read_record

@@ -1,7 +1,7 @@
 """The workers' fork server imports this module if the workers play CybORG.
 
-Making an env imports CybORG and fills caches that outlive the env. This is done once, in memory
-that all workers share.
+An env imports CybORG and fills caches, which stay when the env is gone. All workers share the
+memory of these modules and caches.
 """
 
 from __future__ import annotations

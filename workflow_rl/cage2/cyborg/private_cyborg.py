@@ -1,4 +1,4 @@
-"""A private second copy of csle-cyborg."""
+"""A private second copy of csle-cyborg, which can be changed and pickled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ GLOBAL_GENERATOR = random.choice.__self__  # type: ignore[attr-defined]
 
 
 class Drawer(Protocol):
-    """A simulator that draws from the copy's generator. random_state: that after its last turn."""
+    """A simulator that draws from the copy's generator. random_state: the generator's state when
+    another simulator last took over."""
 
     random_state: tuple[Any, ...]
 
@@ -28,11 +29,10 @@ class Drawer(Protocol):
 class PrivateCyborg:
     """A second import of csle-cyborg, with its own modules and its own random generator.
 
-    Changes of the copy do not reach csle-cyborg as published. `random` replaces Python's global
-    generator in all modules of the copy. It is a Mersenne Twister with the same methods, so that
-    the same seed gives the same draws, and the global state is neither read nor written. The
-    simulators of a process use the generator in turns, in one thread.
-    """
+    Changes of the copy do not reach the published csle-cyborg. The attribute `random` replaces
+    Python's global generator in all modules of the copy. It is also a Mersenne Twister, so a seed
+    gives the same draws, but the global generator's state stays as it is. All simulators of a
+    process use this generator in turns, in one thread."""
 
     def __init__(self) -> None:
         self.random = random.Random()
@@ -55,17 +55,17 @@ class PrivateCyborg:
         return self.modules[f"{PACKAGE}.{name}"]
 
     def dumps(self, value: Any) -> bytes:
-        """Pickle objects of the copy's classes, and classes whose code uses the copy."""
+        """Pickle a value that contains objects of the copy, or classes whose code uses the copy."""
         file = io.BytesIO()
         _Pickler(file, self).dump(value)
         return file.getvalue()
 
     def loads(self, pickled: bytes) -> Any:
-        """Return the value that `dumps` was given, in any process."""
+        """Return the value that `dumps` pickled, in this or any other process."""
         return _Unpickler(io.BytesIO(pickled), self).load()
 
     def let_play(self, player: Drawer) -> None:
-        """Continue this player's draws. This costs nothing while the player plays alone."""
+        """Let this player draw next, from where it stopped. This is fast if it also drew last."""
         if self._playing is player:
             return
         if self._playing is not None:
@@ -74,13 +74,13 @@ class PrivateCyborg:
         self._playing = player
 
     def take_turn_again(self, player: Drawer) -> None:
-        """Continue this player's draws after its state has been replaced."""
+        """Let this player draw from its `random_state`, which has been replaced."""
         if self._playing is player:
             self.random.setstate(player.random_state)
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Pickles names of what csle-cyborg and the generator define, and all other things by value."""
+    """Pickles by name what csle-cyborg and the generator define, and all other values by value."""
 
     def __init__(self, file: io.BytesIO, cyborg: PrivateCyborg) -> None:
         super().__init__(file)
@@ -107,13 +107,14 @@ class _Unpickler(pickle.Unpickler):
         self._cyborg = cyborg
 
     def find_class(self, module: str, name: str) -> Any:
-        """Make new classes. cloudpickle would return classes that this process has pickled."""
+        """Return a function that makes new classes. cloudpickle's own function would return a class
+        that this process has pickled before."""
         found = super().find_class(module, name)
         if name not in ("_make_skeleton_class", "_make_skeleton_enum"):
             return found
 
         def make(*facts: Any) -> Any:
-            # By the fact before the last one, cloudpickle would find such a class.
+            # The last argument but one is the key by which cloudpickle finds a pickled class.
             *known, _, extra = facts
             return found(*known, None, extra)
 

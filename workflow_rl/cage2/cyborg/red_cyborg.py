@@ -1,4 +1,4 @@
-"""A red agent of CybORG that is told its actions, and what CybORG shows Red in plain values."""
+"""A red agent of CybORG whose actions a caller chooses, and Red's observations in plain values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workflow_rl.cage2.red.roster import REDS
 
 
 class ShownRed:
-    """Follows what Red is shown in an env of CybORG's, action after action."""
+    """Collects what CybORG shows Red in an env, action after action."""
 
     def __init__(self, env: Cage2Env) -> None:
         self._env = env
@@ -23,7 +23,7 @@ class ShownRed:
         self.forget = self._knowledge.forget
 
     def after(self, action: str) -> dict[str, Any]:
-        """Return what Red is shown now, and the row that `Cage2RedEnv` makes of it.
+        """Return Red's observation, and the row that `Cage2RedEnv` would show.
 
         Call this once after each step. action: Red's action, one of `Scenario.red_action_names`.
         """
@@ -47,13 +47,13 @@ class ShownRed:
 
 
 class ToldRed:
-    """A red agent of an env of CybORG's, which does what it is told.
+    """A red agent of an env of CybORG, whose actions a caller chooses.
 
-    CybORG's actions on a host name its address or, if a session on the host is needed, its name.
+    An action of CybORG that needs a session on a host names the host. Other actions on a host name
+    the host's address.
 
     Attributes:
-        told: the next action, an index into `Scenario.red_action_names`.
-    """
+        told: the next action, an index into `Scenario.red_action_names`."""
 
     def __init__(self, env: Cage2Env) -> None:
         simulator: Any = env._simulator
@@ -63,7 +63,7 @@ class ToldRed:
         module = "shared.actions"
         published = importlib.import_module(f"csle_cyborg.{module}")
         self._actions = CYBORG[module] if is_sped_up else published
-        # The env plays against this agent alone.
+        # From now on, the env plays against this agent only.
         name = REDS.member(ToldRed).name
         simulator._red_agents[name] = self
         env._simulators[name] = simulator
@@ -91,12 +91,12 @@ class ToldRed:
         return make(**facts, ip_address=address_in(state, target))
 
     def shown(self) -> dict[str, Any]:
-        """Return what Red is shown: see `ShownRed.after`."""
+        """Return what CybORG shows Red: see `ShownRed.after`."""
         return self._seen.after(self._env.scenario.red_action_names[self.told])
 
 
 def in_plain_values(value: Any) -> Any:
-    """Return what CybORG shows an agent in plain values: see `attackers.Seen`."""
+    """Return an observation of CybORG in plain values: see `attackers.Seen.observation`."""
     if isinstance(value, dict):
         return {name: in_plain_values(shown) for name, shown in value.items()}
     if isinstance(value, list):

@@ -1,6 +1,6 @@
-"""The simulators of CAGE Challenge 2 by name. Each is imported when it is made.
+"""Make a simulator of CAGE Challenge 2 by its name. Only then is the simulator's module imported.
 
-Only this room imports CybORG, and it never imports torch, so that worker processes stay small.
+Only the modules of this package import CybORG. They never import torch, so that workers stay small.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def make_simulator(
 ) -> Simulator:
     """Return one of SIMULATORS, or PUBLISHED, for episodes of at most max_steps steps.
 
-    scenario: None is Scenario 2. If the rules are those of CAGE Challenge 1, "cyborg" is that
-    challenge's own package.
+    scenario: by default Scenario 2. For a scenario with the rules of CAGE Challenge 1, "cyborg" is
+    the package CybORG of that challenge.
 
-    attacker: the only red agent, if it is none of RED_AGENTS. If one of SIMULATORS cannot play the
-    attacker, the other one plays it. Raises ValueError, ScenarioError for a scenario with other
-    rules, or AttackerError for an attacker that cannot play.
+    attacker: if given, the only red agent, which is not in RED_AGENTS. If one of SIMULATORS cannot
+    play this attacker, the other simulator does. Raises ValueError, ScenarioError for a scenario
+    with other rules, or AttackerError for an attacker that cannot play.
     """
     if name not in (*SIMULATORS, PUBLISHED):
         raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
@@ -81,9 +81,9 @@ def _simulator_against(
 
 
 class SimulatorVersion(NamedTuple):
-    """Name and version of a CybORG package, and the commit of the challenge's repository.
+    """Name and version of a CybORG package, and the equal commit of the challenge's repository.
 
-    Scores on different commits cannot be compared. csle-cyborg 0.0.3 plays exactly like commit
+    Scores from different commits cannot be compared. csle-cyborg 0.0.3 plays exactly like commit
     26ce1c1 of CAGE-2's repository.
     """
 
@@ -96,7 +96,7 @@ class SimulatorVersion(NamedTuple):
 
 
 def simulator_version(simulator: str, is_cage1: bool = False) -> SimulatorVersion:
-    """Return the version of the package that one of `SIMULATORS` is, or that it equals.
+    """Return the version of the CybORG package that a simulator of SIMULATORS plays or equals.
 
     A commit that cannot be found is "unknown". is_cage1: whether the scenario has the rules of CAGE
     Challenge 1.

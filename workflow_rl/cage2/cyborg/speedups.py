@@ -1,15 +1,14 @@
-"""The real csle-cyborg, sped up without changing one bit of a trace.
+"""A faster csle-cyborg. Its episodes equal those of the published csle-cyborg, bit by bit.
 
-CybORG spends most of a step on work whose result nobody reads: it describes the complete true state
-for a reward that depends on a few sessions, makes tables and deep copies for 52 bits, and parses
-enums from strings. Each function below leaves out such work, or gets the same result in another
-way, and says why the result is exact. CybORG's own code still runs the red agents, applies the
-actions to the network, and makes every random draw, in the same order. Tests compare whole traces
-with csle-cyborg as published.
+CybORG spends most of a step on work whose result nobody reads. For a reward that depends on a few
+sessions, it describes the complete true state. For 52 bits, it makes tables and deep copies. It
+also parses enums from strings. Each function below leaves out such work, or computes the same
+result in another way, and says why the result is exact. CybORG's own code still runs the red
+agents, applies the actions to the network, and makes every random draw, in the same order. Tests
+compare whole episodes with the published csle-cyborg.
 
-The changes are made in a private copy of the package (see `private_cyborg`). csle-cyborg as
-published stays untouched in the same process.
-"""
+The changes are made in a private copy of the package (see `private_cyborg`). The published
+csle-cyborg stays as it is in the same process."""
 
 from __future__ import annotations
 
@@ -27,21 +26,21 @@ from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario.simulator_protocol import Facts
 from workflow_rl.cage2.scenario2 import RED_AGENTS, SUCCESSES
 
-# The two bits of a host's activity and of its compromise, as `BlueTableWrapper` encodes them.
+# The pairs of bits for a host's activity and for its compromise, as in `BlueTableWrapper`.
 NO, SCAN, EXPLOIT = (0, 0), (1, 0), (1, 1)
 UNKNOWN, USER, PRIVILEGED = (1, 0), (0, 1), (1, 1)
 LEFT = {"unknown": UNKNOWN, "clean": NO}
-"""What Blue's table shows after an action, by `BlueKind.leaves`."""
+"""For each value of `BlueKind.leaves`: the compromise that Blue's table shows after the action."""
 
 
 # --- Replacements in the private copy ------------------------------------------------------------
 
 
 def restore_host(host: Any) -> None:
-    """Follow `Host.restore`: copy each process from the backup.
+    """Follow `Host.restore`: copy each process of the backup.
 
-    CybORG builds each process anew from its parts. The result equals the backup, which never
-    changes. A copy is therefore exact.
+    CybORG makes each process anew from its parts. The new process equals the backup's process,
+    because the backup never changes. So a copy is exact.
     """
     host.events = {"NetworkConnections": [], "ProcessCreation": []}
     host.files = []
@@ -52,7 +51,7 @@ def restore_host(host: Any) -> None:
 
 
 def is_host_using_port(host: Any, port: int) -> bool:
-    """Follow `_is_host_using_port`: read the connections without describing each process."""
+    """Follow `_is_host_using_port`, but read the connections without a description of processes."""
     return any(
         connection["local_port"] == port
         for process in host.processes
@@ -66,7 +65,7 @@ def _sped_up_copy() -> PrivateCyborg:
     for module in cyborg.modules.values():
         if hasattr(module, "_is_host_using_port"):
             vars(module)["_is_host_using_port"] = is_host_using_port
-    # The result of parsing depends on the string alone.
+    # What `parse_string` returns depends only on the string, so a cache is exact.
     for enum in vars(cyborg["shared.enums"]).values():
         if hasattr(enum, "parse_string"):
             enum.parse_string = staticmethod(cache(enum.parse_string))
@@ -80,10 +79,10 @@ CYBORG = _sped_up_copy()
 
 
 class SpedUpSimulator:
-    """A scenario on the private copy's network state, actions and red agents.
+    """A scenario in the private copy of csle-cyborg, with its state, actions and red agents.
 
-    It replaces CybORG's environment controller and wrappers. Green is left out, because its agent
-    sleeps, which draws nothing and changes nothing.
+    This class replaces CybORG's environment controller and wrappers. It leaves out Green, because
+    Green's agent sleeps, which draws nothing and changes nothing.
     """
 
     def __init__(self, played: Scenario | None = None) -> None:
@@ -110,7 +109,7 @@ class SpedUpSimulator:
         self._compromise = np.zeros((len(self._hosts), 4), np.uint8)
 
     def reset(self, seed: int | None, red_agent: str) -> NDArray[np.uint8]:
-        """Start an episode after `random.seed(seed)`. None: do not seed the generator."""
+        """Start an episode after `random.seed(seed)`. If seed is None, seed nothing."""
         CYBORG.let_play(self)
         if seed is not None:
             CYBORG.random.seed(seed)
@@ -125,8 +124,8 @@ class SpedUpSimulator:
     def step(self, action: int) -> tuple[NDArray[np.uint8], float]:
         """Play one step. Return the observation (four bits for each host) and the reward.
 
-        CybORG makes lists of possible actions for every step. These lists never change: they hold
-        Blue's actions on the hosts of the scenario, which are always valid.
+        CybORG lists Blue's possible actions anew in every step. This list never changes, because
+        all of Blue's actions on the scenario's hosts are always valid.
         """
         CYBORG.let_play(self)
         state = self._state
@@ -154,7 +153,7 @@ class SpedUpSimulator:
 
     @property
     def texts(self) -> tuple[str, str]:
-        # The texts are made when they are read, which is seldom.
+        # The texts are made only when they are read, because they are seldom read.
         action, red = self._actions
         return self._action_names[action], str(red)
 
@@ -176,7 +175,7 @@ class SpedUpSimulator:
         return _unknown_network(self._state)
 
     def _is_valid_for_red(self, action: Any) -> bool:
-        """Follow `test_valid_action`: whether Red has the action and knows its target."""
+        """Follow `test_valid_action`: return whether Red has the action and knows its target."""
         known = self._red_knows
         if type(action) not in self._red_action_types:
             return False
@@ -186,11 +185,11 @@ class SpedUpSimulator:
         return True
 
     def _show_red(self, obs: Any) -> None:
-        """Follow `filter_addresses` and `ActionSpace.update`: keep what Red sees and knows.
+        """Follow `filter_addresses` and `ActionSpace.update`: set what Red sees and knows.
 
-        Loopback interfaces of explored hosts are removed. Nothing else outside the network is shown
-        to Red. Of Red's knowledge, only hostnames, subnets and addresses are kept, because the red
-        agents and the check of their actions read nothing else.
+        An observation may hold loopback interfaces of explored hosts, which this function removes.
+        Nothing else in it is outside the network. Red's action space keeps only hostnames, subnets
+        and addresses, because the red agents and the check of their actions read nothing else.
         """
         known = self._red_knows
         for name, host in obs.data.items():
@@ -211,11 +210,12 @@ class SpedUpSimulator:
         self._red_obs = obs.data
 
     def _reward(self) -> float:
-        """Return Blue's reward before its action's cost, from Red's sessions and the OT service.
+        """Return Blue's reward without the cost of Blue's action.
 
-        CybORG describes the whole network for this reward and for those of Red and Green, which no
-        agent of this scenario reads. The sums have CybORG's order and rounding.
-        """
+        CybORG describes the whole network to compute the rewards of Blue, Red and Green. Blue's
+        reward depends only on Red's sessions and the OT services, and no agent here reads the other
+        rewards. The sums have CybORG's order and rounding."""
+
         hosts, red_sessions = self._state.hosts, self._state.sessions["Red"]
         linux = windows = 0.0
         for name, superuser, worth in self._template.confidentiality:
@@ -235,14 +235,14 @@ class SpedUpSimulator:
     def _observe(
         self, action: int, blue_obs: dict[str, Any]
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Return Blue's bits, and the mask of the hosts on which a process was caught.
+        """Follow `Monitor` and `BlueTableWrapper`, without the table. Return Blue's bits, and the
+        mask of the hosts on which Monitor noticed a suspicious process.
 
-        Follow `Monitor` and `BlueTableWrapper`, without making the table.
+        A host's anomalies are the connections since the last step, and the process of a decoy that
+        was set up in this step. CybORG ignores anomalies that the episode's first observation
+        shows. This observation shows no connections, and only PIDs of Blue's sessions, so CybORG
+        ignores nothing."""
 
-        Anomalies of a host are the process of a decoy that was set up in this step, and the
-        connections since the last step. CybORG leaves out anomalies that the first observation of
-        the episode shows. It shows Blue's sessions by PID alone, so nothing is left out.
-        """
         hosts = self._hosts
         kind, _, target = self._action_names[action].partition(" ")
         target_obs = blue_obs.get(target, {})
@@ -277,7 +277,7 @@ class SpedUpSimulator:
 
 
 def _interpret_connections(decoy: bool, seen: list[dict[str, Any]]) -> tuple[int, int]:
-    """Return the activity bits of a host. decoy: whether there is a new decoy process."""
+    """Return a host's two bits of activity. decoy: whether Blue has set up a decoy in this step."""
     n_anomalies = decoy + len(seen)
     n_ports = len({event["local_port"] for event in seen})
     if n_anomalies >= 3 and n_ports >= 3:
@@ -298,11 +298,11 @@ def _blue_action(actions: Any, name: str) -> Any:
 
 
 def _unknown_network(state: Any) -> dict[str, dict[Any, bool]]:
-    """Return Red's action space at the start of an episode, in which nothing is known yet.
+    """Return Red's action space before Red knows any host or subnet.
 
-    RedMeander shuffles the addresses, so their order counts. As in the true state, addresses stand
-    host by host. Addresses of the network that a host's processes name come before the host's own.
-    """
+    RedMeander shuffles the addresses, so their order matters. As in CybORG's true state, addresses
+    are in the order of hosts. If a host's processes name an address of the network, this address
+    comes before the host's own address."""
     subnets, addresses = {}, {}
     for host in state.hosts.values():
         for process in host.processes:

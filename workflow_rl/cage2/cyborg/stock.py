@@ -1,4 +1,4 @@
-"""CybORG as published, behind the challenge's own wrapper."""
+"""The published CybORG, unmodified, with the challenge's own wrapper."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ def red_action_index(action: Any) -> int:
 
 
 def red_target_index(action: Any, state: Any, indices: Mapping[str, int]) -> int:
-    """Return the index of the host or subnet that a CybORG action names, or -1 if it names none.
+    """Return the index of the host or subnet that a CybORG action names, or -1.
 
-    indices: by name, see `Scenario.red_targets`.
-    """
+    indices: the index of each name of `Scenario.red_targets`."""
     facts = vars(action)
     if "hostname" in facts:
         return indices[facts["hostname"]]
@@ -49,7 +48,7 @@ def hosts_held(state: Any, hosts: Sequence[str]) -> tuple[int, int]:
     """Return `Simulator.held`, read from CybORG's state."""
     held = owned = 0
     for ident, session in state.sessions["Red"].items():
-        if ident != 0:  # Red's first session is its foothold, which nothing ends.
+        if ident != 0:  # Session 0 is Red's foothold, which nothing ends and no cost counts.
             bit = 1 << hosts.index(session.host)
             held |= bit
             owned |= bit * (session.username in PRIVILEGED_USERS)
@@ -57,12 +56,12 @@ def hosts_held(state: Any, hosts: Sequence[str]) -> tuple[int, int]:
 
 
 class ChallengeSimulator:
-    """An unmodified CybORG behind its own `ChallengeWrapper`.
+    """An unmodified CybORG with its `ChallengeWrapper`.
 
     Args:
         cyborg_class: CybORG's main class.
         scenario: the scenario.
-        given: the scenario in the form that cyborg_class takes.
+        given: the same scenario in the form that `cyborg_class` needs.
         agents: the module of the red agents.
         challenge_wrapper: the class of the wrapper.
     """
@@ -89,7 +88,7 @@ class ChallengeSimulator:
     def play_against(self, name: str, red: Any) -> None:
         """Make a user's red agent the only red agent from now on. Raises AttackerError.
 
-        name: the agent's name for `reset`. red: its class, or an object, which is copied.
+        name: the agent's name for `reset`. red: the agent's class, or an object, which is copied.
         """
         kinds = type(self._red_agents["B_lineAgent"]).__mro__
         base = next(kind for kind in kinds if kind.__name__ == "BaseAgent")
@@ -123,11 +122,11 @@ class ChallengeSimulator:
         caught = []
         for host in self._hosts:
             processes = seen.get(host, {}).get("Processes", ())
-            # A decoy that Blue has just set up is listed with a PID too, but without connections.
+            # Blue's observation also lists a new decoy with a PID, but without connections.
             caught.append(
                 any("PID" in process and "Connections" in process for process in processes)
             )
-        # CAGE-2's wrapper takes the success out of Blue's observation, CAGE-1's does not.
+        # CAGE-2's wrapper removes the success from Blue's observation. CAGE-1's wrapper keeps it.
         success = seen.get("success", getattr(self._blue_table, "success", None))
         return (
             SUCCESSES.index(str(success)),
@@ -162,7 +161,8 @@ def _copied(snapshot: bytes) -> ChallengeSimulator:
 
 
 class _RandomState:
-    """Python's global `random` as one simulator sees it. On leaving, the caller's state returns."""
+    """In this context, Python's global `random` has one simulator's state. Afterwards, it has the
+    caller's state again."""
 
     def __init__(self) -> None:
         self._state = random.Random(0).getstate()
@@ -177,11 +177,10 @@ class _RandomState:
 
 
 def made_red(name: str, red: Any, base: type, copied: Callable[[Any], Any]) -> Any:
-    """Return a red agent of the user's own, made by its class, or a copy of its object.
+    """Return a user's red agent: a new object of its class, or a copy of its object.
 
-    base: BaseAgent of the CybORG that plays. copied: copies the class or object. Raises
-    AttackerError.
-    """
+    base: `BaseAgent` of the CybORG that plays. copied: copies a class or an object. Raises
+    AttackerError."""
     if not issubclass(red if isinstance(red, type) else type(red), base):
         raise AttackerError(
             f"{name} does not derive from BaseAgent of {base.__module__}, the CybORG that plays: "
@@ -200,8 +199,8 @@ def stock_simulator(scenario: Scenario) -> ChallengeSimulator:
 
 
 def cage1_simulator(scenario: Scenario) -> ChallengeSimulator:
-    """Return CAGE Challenge 1's own simulator. Raises ModuleNotFoundError, and RuntimeError if the
-    package that is installed is another challenge's."""
+    """Return CAGE Challenge 1's own simulator. Raises ModuleNotFoundError without a package CybORG,
+    and RuntimeError if the installed package CybORG belongs to another challenge."""
     repository = f"github.com/cage-challenge/cage-challenge-1 at {CAGE1_COMMIT}"
     try:
         with no_stable_baselines3():
@@ -222,9 +221,10 @@ def cage1_simulator(scenario: Scenario) -> ChallengeSimulator:
         raise RuntimeError(
             f"the CybORG that is installed is another challenge's: {scenario} needs {repository}"
         )
-    from unittest import mock  # It takes 30 ms to import.
+    from unittest import mock  # Imported here, because the import takes 30 ms.
 
-    # CybORG reads images from no folder but its own.
+    # CybORG would read the images of a scenario file from its own folder only. So its parser is
+    # replaced by one that returns the parsed scenario.
     controller = importlib.import_module("CybORG.Simulator.SimulationController")
     parsed = mock.patch.object(
         controller.SimulationController, "_parse_scenario", return_value=scenario.description()

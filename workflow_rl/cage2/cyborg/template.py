@@ -16,12 +16,12 @@ SESSION_MEMORY = ("ports", "operating_system", "sus_pids", "sus_files")
 
 @functools.lru_cache(16)
 def _subnets_of(network: IPv4Network, prefix: int) -> list[IPv4Network]:
-    """Return the parts of a network, which CybORG lists anew for every episode."""
+    """Return the subnets of a network. CybORG lists them anew for every episode."""
     return list(network.subnets(new_prefix=prefix))
 
 
 def clone(entity: Any, *containers: str) -> Any:
-    """Return a copy of an object of CybORG's. The named lists and dicts are copied, too."""
+    """Return a shallow copy of an object of CybORG, with copies of the named lists and dicts."""
     twin = object.__new__(type(entity))
     facts = vars(entity).copy()
     for name in containers:
@@ -31,11 +31,11 @@ def clone(entity: Any, *containers: str) -> Any:
 
 
 class Template:
-    """A network as CybORG itself has set it up, from which episodes are started.
+    """A network that CybORG has set up, from which `reset` makes the network of each episode.
 
     Attributes:
-        confidentiality: for each host its name, a user, and what Blue loses in a step while Red
-            has a session of this user.
+        confidentiality: for each host, the host's name, its superuser, and what Blue loses in a
+            step while Red has a session as this superuser.
         availability: the name and the worth of each host with an OT service.
     """
 
@@ -66,18 +66,18 @@ class Template:
                 self.availability.append((name, worth))
 
     def reset(self, state: Any, generator: random.Random) -> None:
-        """Follow `State.reset`: draw subnets, addresses and PIDs, and copy the rest."""
+        """Follow `State.reset`: draw subnets, addresses and PIDs, and copy all other values."""
         scenario = self._scenario
         state.ip_addresses, state.subnet_name_to_cidr, state.subnets = {}, {}, {}
         location = {}
         prefixes = [32 - prefix_bits(scenario.get_subnet_size(name)) for name in scenario.subnets]
         drawn = generator.sample(_subnets_of(NETWORK, min(prefixes)), len(prefixes))
         for name, wide, prefix in zip(scenario.subnets, drawn, prefixes, strict=True):
-            # CybORG chooses one of the parts that are just large enough.
+            # CybORG divides the drawn subnet into parts of the needed size, and draws one part.
             parts = _subnets_of(wide, prefix) if wide.prefixlen < prefix else [wide]
             cidr = generator.choice(parts)
             hosts = scenario.get_subnet_hosts(name)
-            # A cache of these lists would take 6 MB a process, and save 20 us an episode.
+            # A cache of these lists would save only 20 us an episode, and take 6 MB a process.
             addresses = generator.sample(list(cidr.hosts()), len(hosts))
             for host, address in zip(hosts, addresses, strict=True):
                 state.ip_addresses[address] = host
@@ -110,7 +110,7 @@ class Template:
 def _start_session(
     state: Any, agent: str, session: Any, process: Any, generator: random.Random
 ) -> None:
-    """Follow `Host.add_session` and `Host.create_backup`, for a session of the start."""
+    """Follow `Host.add_session` and `Host.create_backup`, for a session of an episode's start."""
     host = state.hosts[session.host]
     taken = {process.pid for process in host.processes}
     pid = 0

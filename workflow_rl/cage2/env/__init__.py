@@ -1,1 +1,1 @@
-"""CAGE-2 as an environment: for workers, Gymnasium and Stable-Baselines3."""
+"""The environments of CAGE-2: for workers, for Gymnasium and for Stable-Baselines3."""

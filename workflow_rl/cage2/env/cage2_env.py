@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 UNKNOWN = SUCCESSES.index("UNKNOWN")
 NOBODY = NOTHING = -1
 NUMBERS = [*np.arange(1000), np.int64(-1)]
-"""NumPy's integers for `info`: NUMBERS[i] is i, from -1 up. TorchRL needs them, and a look-up is
-faster than a conversion."""
+"""The integers of `info`: NUMBERS[i] is i, from -1 up. TorchRL needs NumPy's integers. A look-up in
+this list is faster than a conversion."""
 
 
 class Snapshot(NamedTuple):
-    """What `Cage2Env.save_state` returns, for `load_state` and for forks.
+    """`Cage2Env.save_state` returns this, for `load_state` and `fork`.
 
     made_for: simulator, scenario and length of episodes. red: the name of the user's own red agent,
     or None. network: the simulator's snapshot. episode: the red agent's index, the number of steps
-    left, and Blue's last action. generator: its state, or None without a generator, and its seed.
-    """
+    left, and Blue's last action. bits: Blue's observation. decoys: `BlueDecoys.masks`. generator:
+    the state of `np_random`, or None if there is no generator, and its seed."""
 
     made_for: tuple[str, str, int]
     red: str | None
@@ -53,15 +53,15 @@ class Snapshot(NamedTuple):
 class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     """CAGE Challenge 2 from Blue's side: Scenario 2 or another scenario, against one red agent.
 
-    The sizes here are Scenario 2's. An observation is float32 `[52]`, zeros and ones: for each of
-    the 13 hosts of `scenario.hosts` two bits of activity (00 none, 10 scan, 11 exploit) and two of
-    compromise (00 no, 10 unknown, 01 user, 11 privileged). An action is an index into the 145
-    `scenario.action_names`. The reward is CybORG's, and never positive.
+    The sizes here are Scenario 2's. An observation is float32 `[52]`, zeros and ones. Each of the
+    13 hosts of `scenario.hosts` has two bits of activity (00 none, 10 scan, 11 exploit), then two
+    bits of compromise (00 no, 10 unknown, 01 user, 11 privileged). An action is an index into the
+    145 `scenario.action_names`. The reward equals CybORG's reward, and is never positive.
 
-    Episodes never terminate: they are truncated after `max_steps` steps, and must then be reset.
-    The seed given to `reset` determines the whole episode. CybORG draws from Python's global
-    `random`, which the envs leave as it is. After a step and after a reset, `info` holds these
-    int64 numbers, which are equal in all simulators:
+    Episodes never terminate. They are truncated after `max_steps` steps, and the env then needs a
+    reset. The seed given to `reset` determines the whole episode. The state of Python's global
+    `random`, from which CybORG draws, stays as it is. After a step and after a reset, `info` holds
+    these int64 numbers, which are equal in all simulators:
 
     - `red_agent`: index into `scenario2.RED_AGENTS` of the episode's red agent, or -1 for a red
       agent of your own,
@@ -69,37 +69,36 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     - `red_action`, `red_target`: indices into `actions.RED_ACTIONS` and `scenario.red_targets`, or
       -1 if there is none,
     - `blue_success`, `red_success`: indices into `scenario2.SUCCESSES`,
-    - `suspicious_hosts`: bool `[13]`, the hosts on which monitoring saw a process and its PID.
-      CybORG's own react agents use these hosts. They do not follow from the observation, which also
-      shows the guessing of SSH passwords as an exploit.
+    - `suspicious_hosts`: bool `[13]`, the hosts on which monitoring noticed a process and its PID.
+      CybORG's react agents use these hosts. The observation does not determine them, because it
+      also shows the guessing of SSH passwords as an exploit.
 
-    Red's part of `info` is the truth, which Blue does not see: it is for analyses, not for players.
-    `describe()` tells in words what Blue saw, and with `truth=True` what Red did. A deep copy or a
-    pickle of an env goes on exactly as the env would. Play envs of CybORG's simulators in one
-    thread of a process, because all of them draw from one random generator. `save_state` and
-    `load_state` go back within one env, in microseconds with the compiled simulator.
+    Red's part of `info` is the truth, which Blue does not see. It is for analyses, not for agents.
+    `describe()` says in words what Blue saw, and with `truth=True` also what Red did. A deep copy
+    or a pickle of an env goes on exactly as the env would. Play all envs of CybORG's simulators in
+    one thread of a process, because they share one random generator. `save_state` and `load_state`
+    bring one env back to an earlier state, in microseconds with the compiled simulator.
 
     Args:
         red_agent: one of `scenario2.RED_AGENTS`, "mixed", "attackers", or several with weights,
-            such as "B_lineAgent=2,my_red:MyRed=1" or `{"B_lineAgent": 2, MyRed: 1}`: the seed of
-            each episode draws one of them. A red agent of your own is "module:Class", the class, or
-            an object of the class. If it derives from csle-cyborg's `BaseAgent`, it draws from
-            Python's `random` and plays in CybORG's simulators, and nobody calls its `train`.
+            such as "B_lineAgent=2,my_red:MyRed=1" or `{"B_lineAgent": 2, MyRed: 1}`. Each episode's
+            seed draws one red agent. A red agent of your own is "module:Class", the class, or an
+            object of the class. A class that derives from csle-cyborg's `BaseAgent` has to draw
+            from Python's `random`, always plays in "cyborg", and its `train` is never called.
             `reset(options={"red_agent": ...})` chooses another red agent for one episode.
         max_steps: length of an episode in steps, 100 by default.
-        simulator: "compiled" is this package's own, which plays the same episodes as CybORG.
-            "cyborg" is csle-cyborg, sped up with equal results, or in scenario1b CAGE-1's own
-            package, which has to be installed. CybORG's own classes of red agents always play in
-            "cyborg".
+        simulator: "compiled" is this package's simulator, which plays the same episodes as CybORG.
+            "cyborg" is csle-cyborg, sped up with equal results. In scenario1b, "cyborg" is CAGE-1's
+            package CybORG, which has to be installed.
         obs_dtype: "float32", or "uint8" for a quarter of the memory.
         render_mode: has to be None, because there are no pictures.
         scenario: "scenario2", the path of a scenario file, or a `Scenario`.
-        measures: after a step, `info["costs"]` holds the costs of the step by name, floats from the
+        measures: whether `info["costs"]` holds the costs of the last step by name, floats from the
             true state: see `costs.evaluated_costs`.
 
     Raises:
         ValueError: an argument is out of range, the scenario is wrong, or a red agent cannot play
-            in it.
+            in the scenario.
         TypeError: `render_mode` is not None.
     """
 
@@ -128,7 +127,8 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self.measures = measures
         self._cost_names = evaluated_costs([self.scenario]) if measures else ()
         self._dtype = self.observation_space.dtype
-        # By the name of a red agent of the user's own. None is the simulator of CAGE-2's own three.
+        # The simulator for each red agent of the user's own. None is the key of the simulator for
+        # CAGE-2's three red agents.
         self._simulators: dict[str | None, Simulator] = {}
         for attacker in checked_reds(self.scenario, red_agent).members:
             self._choose(attacker)
@@ -136,7 +136,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self._last_action = NOTHING
         # Blue's observation after the last step.
         self._bits: NDArray[Any] = np.zeros(self.scenario.obs_size, np.uint8)
-        # Blue's decoys before `_new_actions`. They are made when they are first asked for.
+        # Blue's decoys before `_new_actions`, or None until they are first needed.
         self._decoys: BlueDecoys | None = None
         self._new_actions: list[int] = []
         self._steps_left = 0
@@ -170,10 +170,10 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         return obs.astype(self._dtype), info
 
     def _choose(self, attacker: Attacker) -> None:
-        """Switch to the simulator that plays a red agent, and make it if it is new.
+        """Switch to the simulator that plays a red agent. Make this simulator if it does not exist.
 
-        Raises ValueError.
-        """
+        Raises ValueError."""
+
         is_known = attacker.name in RED_AGENTS
         red = None if is_known else attacker.name
         if red not in self._simulators:
@@ -246,10 +246,10 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         raise NotImplementedError(checks.NO_PICTURES)
 
     def describe(self, truth: bool = False) -> dict[str, Any]:
-        """Return the last step in words, as Blue saw it: Blue's action and its success, the hosts
-        on which a process was caught, and each host's activity and compromise as observed.
+        """Return the last step in words, as Blue saw it: Blue's action and its success, the
+        suspicious hosts, and each host's activity and compromise as observed.
 
-        truth: also tell what Blue does not see: the red agent, Red's action and its success.
+        truth: whether to add what Blue does not see: the red agent, Red's action and its success.
 
         Raises:
             gymnasium.error.ResetNeeded: there has been no step in this episode.
@@ -273,7 +273,8 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         return masks
 
     def _decoys_now(self) -> BlueDecoys:
-        # Computed only on request: most envs get no request, and the tables take 0.1 s.
+        # The decoys are computed only when they are needed. Most envs do not need them, and the
+        # tables take 0.1 s.
         if self._decoys is None:
             self._decoys = BlueDecoys(untold_facts(self.scenario))
             self._decoys.begin([0])
@@ -283,7 +284,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         return self._decoys
 
     def save_state(self) -> Snapshot:
-        """Return everything that determines the rest of the episode and the later seeds."""
+        """Return everything that determines the rest of the episode and the seeds of later ones."""
         generator = None if self._np_random is None else self._np_random.bit_generator.state
         return Snapshot(
             self._made_for,
@@ -330,7 +331,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         if generator is None:
             self._np_random = None
         else:
-            # Reading `np_random` makes a generator if there is none.
+            # The property `np_random` makes a generator if the env has none.
             self.np_random.bit_generator.state = generator
         self._np_random_seed = seed
 
@@ -343,12 +344,12 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         """Return a vector env of n envs that go on from this state, each with other random events.
 
         Do not reset the vector env first. Env i draws its events from seed + i. Without a seed,
-        each call draws a new one. This env does not change. The vector env plays no red agents of
-        your own: if `red_agent` names any, its later episodes have the red agent of this episode.
+        each call draws a new seed. This env does not change. The vector env cannot play red agents
+        of your own: if `red_agent` names any, all its episodes have this episode's red agent.
 
         Raises:
-            ValueError: the simulator is not the compiled one, a red agent of your own plays this
-                episode, or an argument is out of range.
+            ValueError: the simulator is not "compiled", a red agent of your own plays this episode,
+                or an argument is out of range.
             gymnasium.error.ResetNeeded: no episode is in progress.
         """
         if self.simulator != "compiled":
@@ -368,7 +369,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
                 "this env can be copied with copy.deepcopy"
             )
         red_agent = self.red_agent
-        if REDS.checked(red_agent).foreign:  # They need another kind of simulator.
+        if REDS.checked(red_agent).foreign:  # The vector env cannot play them.
             red_agent = RED_AGENTS[self._episode_red_agent]
         from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
 
@@ -386,7 +387,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
 
 
 class CostsInOrder(gymnasium.Wrapper[NDArray[Any], np.int64, NDArray[Any], np.int64]):
-    """A Cage2Env with measures whose `info["costs"]` is the list of the costs of these names."""
+    """A Cage2Env with measures, whose `info["costs"]` is a list of the costs with given names."""
 
     def __init__(self, env: Cage2Env, names: Sequence[str]) -> None:
         super().__init__(env)

@@ -1,5 +1,5 @@
-"""Checks of the arguments of `Cage2Env` and `CompiledVectorEnv`. Workers make these envs, so this
-module does not import pydantic. The functions raise a ValueError that names the argument."""
+"""Check the arguments of `Cage2Env` and `CompiledVectorEnv`. Workers import this module without
+pydantic. The functions raise a ValueError that names the argument."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def checked_seeds(first: Any, n: int) -> list[int]:
 
 
 def check_options(options: Mapping[str, Any] | None, known: Collection[str]) -> None:
-    """Require a mapping or None, with only the names in `known`."""
+    """Require None, or a mapping whose names are all in `known`."""
     if options is not None and not isinstance(options, Mapping):
         raise ValueError(f"options={options!r}: a dict is needed")
     for name in options or ():
@@ -84,13 +84,13 @@ NO_PICTURES = (
 
 
 def check_render_mode(render_mode: Any) -> None:
-    """Require None. Raise TypeError otherwise, as an env without this argument would."""
+    """Require None. Raise TypeError for any other value, as an env without this argument would."""
     if render_mode is not None:
         raise TypeError(f"render_mode={render_mode!r}: {NO_PICTURES}")
 
 
 class TellsItsLength:
-    """An env whose `spec` has its `max_steps`, because Gymnasium's wrappers read them there."""
+    """An env whose `spec` holds the env's `max_steps`. Gymnasium's wrappers read them there."""
 
     max_steps: int
     _spec: EnvSpec | None = None

@@ -1,4 +1,4 @@
-"""CAGE Challenge 2 for both sides at once, with PettingZoo's ParallelEnv interface."""
+"""The environment of both sides of CAGE Challenge 2, with PettingZoo's ParallelEnv interface."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ class BothSides(OneNetwork[RedSimulator]):
 
 
 class Cage2DuelEnv(PlainParallelEnv):
-    """A scenario of CAGE Challenge 2 for the agents "Blue" and "Red", which act at once.
+    """A scenario of CAGE Challenge 2 for the agents "Blue" and "Red", which act in the same step.
 
-    Blue has the observations and actions of `Cage2Env`, and Red those of `Cage2RedEnv`. The sum of
-    the rewards is zero. In `infos`, `action_mask` is int8, `[145]` for Blue and `[44]` for Red in
-    Scenario 2. It is 1 for possible actions; all of Blue's actions are possible.
+    Blue has the observations and actions of `Cage2Env`. Red has the observations and actions of
+    `Cage2RedEnv`. The sum of the rewards is zero. In `infos`, `action_mask` is int8, `[145]` for
+    Blue and `[44]` for Red in Scenario 2. It is 1 for possible actions, and always 1 for Blue's.
 
-    Episodes never terminate: they are truncated after `max_steps`. Then `agents` is empty, and the
-    env must be reset. The seed of `reset` determines the episode. Without a seed, the env draws it
-    from its own generator. The simulator is the compiled one.
+    Episodes never terminate. They are truncated after `max_steps` steps. Then `agents` is empty,
+    and the env needs a reset. The seed given to `reset` determines the episode. Without a seed, the
+    env's own generator draws a seed. The simulator is "compiled".
 
     Args:
         max_steps: length of an episode in steps, 100 by default.
@@ -120,10 +120,10 @@ class Cage2DuelEnv(PlainParallelEnv):
         return self._observations(), self._infos()
 
     def step(self, actions: Mapping[str, SupportsIndex]) -> Stepped:
-        """Play one step: Blue's action, then Red's. An agent without an action sleeps.
+        """Play one step: Blue's action, then Red's action. An agent without an action sleeps.
 
         Raises:
-            ValueError: an agent is unknown, or an action is invalid. Nothing is played then.
+            ValueError: an agent is unknown, or an action is invalid. Then no action is played.
             RuntimeError: the episode is over.
         """
         if not self.agents:

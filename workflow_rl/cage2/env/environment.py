@@ -1,4 +1,4 @@
-"""CAGE-2 as the Environment of a run. Workers get a pickled copy."""
+"""CAGE-2, from Blue's side, as the Environment of a run. Workers get a pickled copy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Cage2(AgainstReds):
-    """CAGE Challenge 2 against a red agent. `guest.Cage2Arguments` describes the arguments."""
+    """CAGE Challenge 2 against red agents. `guest.Cage2Arguments` describes the arguments."""
 
     red_agent: str = "B_lineAgent"
     max_steps: int = 100
@@ -47,12 +47,13 @@ class Cage2(AgainstReds):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """The defaults of a run. Only a network of entities plays scenarios of several sizes."""
+        """The defaults of a run. In a family, hosts differ in number, so the policy's network has
+        to read entities."""
         return {"total_episodes": 3000} | ({"network": "entities"} if self.family else {})
 
     @property
     def label(self) -> str:
-        """The red agent's name, after the scenario's name unless it is Scenario 2."""
+        """The red agent's name. In another scenario than Scenario 2, its name comes first."""
         if self.scenario == SCENARIO2:
             return label_of(self.red_agent)
         return label_of(f"{(self.family or self.network).name}-{self.red_agent}")
@@ -64,12 +65,12 @@ class Cage2(AgainstReds):
 
     @property
     def network(self) -> Scenario:
-        """The scenario, or the start of a family."""
+        """The scenario. For a family, the scenario from which the family starts."""
         return self._played if isinstance(self._played, Scenario) else self._played.start
 
     @property
     def family(self) -> ScenarioFamily | None:
-        """The family, of which each episode plays one scenario, or None."""
+        """The family of scenarios, from which each episode draws one scenario, or None."""
         return self._played if isinstance(self._played, ScenarioFamily) else None
 
     @functools.cached_property
@@ -81,7 +82,7 @@ class Cage2(AgainstReds):
 
     @property
     def knows_networks(self) -> bool:
-        """Whether the policy is told the facts of a network, so that it plays any network."""
+        """Whether the policy observes the facts of a network, and so plays any network."""
         if self.observation == "history" or self.family is not None:
             return True
         return not self.network.is_scenario2 and self.view != Cage2().view
@@ -94,10 +95,10 @@ class Cage2(AgainstReds):
         return NetworkFacts(self.networks, are_told=self.knows_networks)
 
     def batches(self, why: str = "") -> dict[str, AttackerBatch]:
-        """Return, by name, what plays the user's own red agents in compiled code.
+        """Return the `AttackerBatch` of each red agent of the user's own, by name.
 
-        why: why compiled code has to play them, for the message. Raise ConfigError for a red agent
-        that it cannot play.
+        Raises ConfigError for a red agent that compiled code cannot play. why: the reason why
+        compiled code has to play all red agents, for the message.
         """
         if not self.reds.foreign:
             return {}
@@ -127,8 +128,8 @@ class Cage2(AgainstReds):
 
     @functools.cached_property
     def _only_in_cyborg(self) -> list[str]:
-        """The names of the red agents that only CybORG plays, because they are its classes. Empty
-        if a red agent cannot play at all, which `check` reports."""
+        """The names of the red agents that only CybORG can play, because they derive from its
+        classes. Empty if a red agent cannot play anywhere, which `check` reports."""
         from workflow_rl.cage2.red.user_reds import in_cyborg
 
         try:
@@ -138,8 +139,8 @@ class Cage2(AgainstReds):
 
     @property
     def all_compiled(self) -> bool:
-        """Whether compiled code plays all red agents. False if a red agent does not exist, or if
-        only a file names one."""
+        """Whether compiled code can play all red agents. False if a red agent does not exist, or if
+        the user did not name a red agent that a file names."""
         from workflow_rl.cage2.red.user_reds import in_cyborg
 
         try:
@@ -149,23 +150,23 @@ class Cage2(AgainstReds):
 
     @property
     def steps_together(self) -> bool:
-        """Whether one call steps all envs. The compiled simulator does so, but it cannot play if a
-        red agent needs CybORG."""
+        """Whether one call steps all envs. This is so in compiled code, which plays unless a red
+        agent needs CybORG."""
         return self.simulator == "compiled" and not (self.reds.foreign and self._only_in_cyborg)
 
     @property
     def plays_together(self) -> bool:
-        """Whether a worker plays several episodes at once. With CybORG, it plays one at a time: an
-        env is large, and acting takes little time compared with a step."""
+        """Whether a worker plays several episodes at once. With CybORG, a worker plays one at a
+        time: an env takes much memory, and a step takes much longer than the choice of an action.
+        """
         return self.steps_together
 
     @property
     def preload(self) -> str:
         """The module that loads the costly parts of the simulator once for all workers.
 
-        It compiles nothing that `check` does not compile. Otherwise, on a slow machine, the process
-        from which workers are forked would seem to hang.
-        """
+        `check` has already compiled everything that this module needs. If the fork server compiled
+        it on a slow machine, the fork server would seem to hang."""
         if not self.steps_together:
             return "workflow_rl.cage2.cyborg.preload"
         if self.observation in ("belief", "evidence") and self.network.is_scenario2:
@@ -202,7 +203,7 @@ class Cage2(AgainstReds):
 
     @property
     def costs(self) -> tuple[str, ...]:
-        """The names of the costs that a step has in a training: none without measures."""
+        """The names of a step's costs in a training. Without measures, there are none."""
         from workflow_rl.cage2.costs import COSTS
 
         return COSTS if self.measures else ()
@@ -210,9 +211,10 @@ class Cage2(AgainstReds):
     def check(self) -> str | None:
         """Raise ConfigError if the simulator is not installed, or has the wrong version.
 
-        Compile the compiled simulator, so that workers load it from disk. A worker tries the user's
-        own red agents. Return a warning if one of them plays different episodes with one seed.
-        """
+        Compile the simulator, so that workers load the compiled code from disk. A worker tries the
+        user's own red agents. Return a warning if a red agent plays two episodes with one seed
+        differently."""
+
         super().check()
         if self.observation == "true-state":
             self.batches(why="only compiled code shows true-state")
@@ -231,7 +233,7 @@ class Cage2(AgainstReds):
         if len(self._only_in_cyborg) < len(self.foreign):
             from workflow_rl.cage2.red.user_reds import compile_for_users
 
-            # Compiled before the trial, whose time limit is too short for it.
+            # The trial's time limit is too short for a compilation, so this compiles before it.
             compile_for_users(self.network, self.max_steps)
         import numpy as np
 
@@ -240,10 +242,9 @@ class Cage2(AgainstReds):
         return found_by_trying(self, np.zeros(1, np.int64), most_steps=30)
 
     def play_a_step(self, simulator: str = "compiled") -> None:
-        """Play a step against a red agent that sleeps. This compiles what is not compiled yet.
+        """Play a step against a red agent that sleeps, so that all functions get compiled.
 
-        Raise ConfigError if the simulator cannot play.
-        """
+        Raises ConfigError if the simulator cannot play."""
         import numpy as np
 
         from workflow_rl.environments.episode import EpisodeSpec
@@ -261,13 +262,14 @@ class Cage2(AgainstReds):
             raise ConfigError(argument, str(error)) from None
 
     def actor_on_observations(self, actor: Actor, network: Scenario | None = None) -> Actor:
-        """Wrap an actor of these envs, so that it plays on a network's bits, with all actions.
+        """Wrap an actor of these envs, so that it observes a network's bits and returns any of
+        Blue's actions. network: by default the network of the training.
 
-        network: by default the network of the training. Raise ConfigError for an actor that sees
-        the true state, and ValueError for an actor that cannot play the network.
-        """
+        Raises ConfigError for an actor that sees the true state, and ValueError for an actor that
+        cannot play the network."""
+
         if self.observation == "true-state":
-            raise ConfigError("observation", "true-state is shown by the simulator compiled alone")
+            raise ConfigError("observation", "only the simulator compiled shows true-state")
         if not self.knows_networks and self.view == Cage2().view:
             return actor
         from workflow_rl.cage2.agent.views import ViewingActor
@@ -282,15 +284,14 @@ class Cage2(AgainstReds):
         return ViewingActor(self.policy_for(network, policy), *self.view, facts)
 
     def plays_any_network(self, policy: NumpyPolicy) -> bool:
-        """Return whether a policy of these envs plays other networks, of any size."""
+        """Return whether a policy of these envs can play other networks, of any size."""
         has_entities = "layout" in policy.parameters.network_args
         return self.family is not None or (self.knows_networks and has_entities)
 
     def policy_for(self, network: Scenario, policy: NumpyPolicy) -> NumpyPolicy:
-        """Return a policy of these envs, adapted to the hosts of another network if necessary.
+        """Return a policy of these envs, adapted to another network's hosts if this is necessary.
 
-        Raise ValueError if the policy cannot play there.
-        """
+        Raises ValueError if the policy cannot play there."""
         from workflow_rl.cage2.agent.network_facts import facts_for
         from workflow_rl.cage2.agent.views import on_networks
 
@@ -306,7 +307,7 @@ class Cage2(AgainstReds):
         return self.observation, self.actions, self.opening
 
     def scored(self) -> Self:
-        """Return the environment that scores an agent: the compiled simulator."""
+        """Return the environment in which agents are scored: this one, with simulator compiled."""
         return dataclasses.replace(self, simulator="compiled")
 
     def _make_envs(self, n_envs: int) -> EnvBatch:
@@ -324,8 +325,7 @@ class Cage2(AgainstReds):
         """Return `n_envs` envs of one network, which show its bits and take all its actions.
 
         costs: the names of a step's costs: none, COSTS or `evaluated_costs` of `cage2.costs`.
-        Raise ConfigError for red agents that only a file names.
-        """
+        Raises ConfigError if a file names red agents that the user did not name."""
         # Each branch imports its own simulator, so that a worker imports only one.
         if self.steps_together:
             from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, CompiledEnvs

@@ -1,4 +1,4 @@
-"""The Gymnasium environment of CAGE Challenge 2 from Red's side, to train an attacker."""
+"""The Gymnasium environment of CAGE Challenge 2 from Red's side, for training an attacker."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from workflow_rl.cage2.scenario2 import SCENARIO2, SUCCESSES
 
 
 class Defender(Protocol):
-    """A defender, such as what `load_agent` returns."""
+    """A defender. `load_agent` returns such an object."""
 
     def reset(self, seed: int) -> Any:
-        """Begin an episode. `seed` determines the random choices."""
+        """Begin an episode. The seed determines the defender's random choices."""
 
     def act(self, obs: NDArray[Any]) -> SupportsIndex:
         """Return an index into `Scenario.action_names` for an observation, `[52]` in Scenario 2."""
@@ -34,18 +34,17 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
     action on a target that Red does not know yet does nothing. `info["action_mask"]`, bool `[A]`,
     is the mask of possible actions. The reward is Blue's reward times -1, so it is never negative.
 
-    An observation is float32 `[Scenario.red_obs_size]`, zeros and ones. It has a bit for each
-    subnet, which tells whether Red knows the subnet. Then come the `scenario2.FACTS_OF_A_HOST` of
-    each host, and two last bits: whether Red's action succeeded, and whether it failed. Red is
-    not told when Blue removes a session: its bit stays until an action of Red on the host fails.
+    An observation is float32 `[Scenario.red_obs_size]`, zeros and ones. Each subnet has one bit,
+    which tells whether Red knows the subnet. Each host has the bits `scenario2.FACTS_OF_A_HOST`.
+    Two last bits tell whether Red's last action succeeded, and whether it failed. Red does not see
+    when Blue removes a session. The session's bit stays until Red's action on this host fails.
 
-    In each step, Blue acts first, on its observation of the step before. Episodes never terminate:
-    they are truncated after `max_steps`. The seed of `reset` determines the episode and
-    Blue's choices in it. The simulator is the compiled one, which plays the same episodes as
-    csle-cyborg.
+    In each step, Blue acts first, on its observation of the step before. Episodes never terminate.
+    They are truncated after `max_steps` steps. The seed given to `reset` determines the episode
+    with Blue's choices. The simulator is "compiled", which plays the same episodes as csle-cyborg.
 
     Args:
-        blue: a `Defender`, or None for a Blue that sleeps.
+        blue: a `Defender`, or None if Blue only sleeps.
         max_steps: length of an episode in steps, 100 by default.
         render_mode: has to be None, because there are no pictures.
         scenario: a Scenario, scenario2, scenario1b, or the path of a scenario file.
@@ -100,7 +99,7 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
     def step(
         self, action: SupportsIndex
     ) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        """Play one step: Blue's action, then Red's.
+        """Play one step: Blue's action, then Red's action.
 
         Raises:
             ValueError: the action is no index into `Scenario.red_action_names`, or Blue's action is
@@ -130,7 +129,7 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
     def describe(self, truth: bool = False) -> dict[str, Any]:
         """Return Red's last action in CybORG's words, and whether it succeeded.
 
-        truth: also tell Blue's action, which Red does not see.
+        truth: whether to add Blue's action, which Red does not see.
 
         Raises:
             gymnasium.error.ResetNeeded: there has been no step in this episode.

@@ -1,4 +1,4 @@
-"""CAGE-2 from Red's side as the Environment of a run."""
+"""CAGE-2, from Red's side, as the Environment of a run."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Cage2Red(AgainstBlue):
         return self.max_steps
 
     def spaces(self) -> Spaces:
-        """Return the spaces: bits, and Red's actions with a mask."""
+        """Return the spaces: observations of bits, and Red's actions with masks."""
         from workflow_rl.agents.policies.distributions import Categorical
         from workflow_rl.agents.spaces import Spaces
 
@@ -60,7 +60,7 @@ class Cage2Red(AgainstBlue):
         return {*SCRIPTED_AGENTS, *_released()}
 
     def _found_opponents(self) -> Actor:
-        """Return Blue, which acts on records: see `agent.blue`."""
+        """Return the blue agent, an actor on records: see `agent.blue`."""
         from workflow_rl.agents.policies.actors import MixedActor
         from workflow_rl.cage2.scoring.players import load_blue
 
@@ -74,7 +74,7 @@ class Cage2Red(AgainstBlue):
         return blues[0] if len(blues) == 1 else MixedActor(blues, [*self.weights.values()])
 
     def actor_on_observations(self, actor: Actor) -> Actor:
-        """Wrap an actor of these envs, so that it plays on `Cage2RedEnv`'s observations."""
+        """Wrap an actor of these envs, so that it takes the observations of `Cage2RedEnv`."""
         from workflow_rl.cage2.env.red_envs import BareRed
 
         return BareRed(actor, self.network)

@@ -1,4 +1,4 @@
-"""CAGE-2 envs in which Red's policy acts, against a Blue that does not learn."""
+"""The EnvBatch in which Red's policy learns, against a Blue that does not learn."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from workflow_rl.environments.episode import EpisodeSpec
 class RedEnvs(NetworkEnvs):
     """`n_envs` networks that step in one call of compiled code, for Red's policy.
 
-    They play the same episodes as `Cage2RedEnv`. Observations are uint8, `[M, 69 + 44]` in Scenario
-    2. They end with the mask of Red's actions.
+    The episodes are the same as in `Cage2RedEnv`. Observations are uint8, `[M, 69 + 44]` in
+    Scenario 2, and end with the mask of Red's actions.
 
-    blue: an actor on records, see `agent.blue`, which the caller must not use again, or None for a
-    Blue that sleeps.
+    blue: an actor on records, see `agent.blue`, or None if Blue only sleeps. The caller must not
+    use this actor again.
     """
 
     def __init__(self, max_steps: int, n_envs: int, blue: Actor | None, scenario: Scenario) -> None:
@@ -49,7 +49,7 @@ class RedEnvs(NetworkEnvs):
     def _play(
         self, envs: Numbers, actions: Actions, mask: NDArray[np.bool_]
     ) -> tuple[Obs, NDArray[Any]]:
-        """Let Blue act on its observation of the step before, then Red."""
+        """Let Blue act on its observation of the step before, then let Red act."""
         simulator = self._simulator
         if self._blue is not None:
             shown = records(self._scenario, simulator.obs[envs], simulator.caught[envs])
@@ -62,12 +62,12 @@ class RedEnvs(NetworkEnvs):
 
 
 class BareRed:
-    """An actor of `RedEnvs` that plays on the observations of `Cage2RedEnv`."""
+    """Wrap an actor of `RedEnvs`, so that it takes the observations of `Cage2RedEnv`."""
 
     def __init__(self, actor: Actor, scenario: Scenario) -> None:
         self.actor = actor
         self._size = scenario.red_obs_size
-        # For each action but Sleep, the first: the bit that makes the action possible.
+        # For each action except Sleep, which is action 0: the bit that makes the action possible.
         self._facts = tables_of(scenario).of["fact_needed"][1:]
         self.policy_version = actor.policy_version
         self.reset = actor.reset

@@ -1,4 +1,4 @@
-"""Thousands of compiled environments in one process, as a Gymnasium vector environment."""
+"""The Gymnasium vector environment of thousands of compiled networks in one process."""
 
 from __future__ import annotations
 
@@ -31,37 +31,38 @@ if TYPE_CHECKING:
 
 
 class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
-    """N envs that play in step. Each plays the episodes that `Cage2Env` plays with the same seeds.
+    """N envs that step together. Each env plays the same episodes as `Cage2Env` with equal seeds.
 
     Observations are float32 `[N, 52]`, actions int64 `[N]`, rewards float64 `[N]`. Episodes never
-    terminate: they are truncated after `max_steps` steps. A copy or pickle goes on exactly as the
+    terminate. They are truncated after `max_steps` steps. A copy or a pickle goes on exactly as the
     original would.
 
-    Autoreset: with `NEXT_STEP` (Gymnasium's default) the step after a truncation ignores the
-    action, resets the env and returns reward 0. With `SAME_STEP` the step that truncates returns
-    the first observation of the next episode, and `infos["final_obs"]` is the last observation of
-    the truncated episode, for bootstrapping. With `DISABLED` the caller resets all envs, or the
-    truncated envs by `reset(options={"reset_mask": booleans [N]})`. Each env draws the seeds of
-    its later episodes from its own generator, as `Cage2Env` does.
+    Autoreset says what happens after a truncation. `NEXT_STEP` (Gymnasium's default): the next step
+    ignores the env's action, resets the env and returns reward 0. `SAME_STEP`: the step that
+    truncates returns the first observation of the next episode. Then `infos["final_obs"]` is the
+    last observation of the truncated episode, for bootstrapping. `DISABLED`: the caller resets all
+    envs, or the truncated envs by `reset(options={"reset_mask": booleans [N]})`. Each env draws the
+    seeds of its later episodes from its own generator, as `Cage2Env` does.
 
     Args:
         num_envs: N.
-        red_agent: one of `roster.REDS`, or several with weights as in `Cage2Env`, for all envs. A
-            sequence has one of these for each env.
+        red_agent: one of `roster.REDS`, or several with weights as in `Cage2Env`, for all envs. Or
+            a sequence `[N]` of such values, one for each env.
         max_steps: length of an episode in steps, 100 by default.
         autoreset_mode: see above.
-        describe_steps: fill `infos` as Gymnasium's vector envs do: a dict of arrays `[N]`, from the
-            `info` of each `Cage2Env`. `suspicious_hosts` is `[N, 13]`. If False, `infos` holds at
-            most `final_obs` and an empty `final_info`.
+        describe_steps: whether `infos` holds the `info` of each `Cage2Env`, as a dict of arrays
+            `[N]`, as in Gymnasium's vector envs. `suspicious_hosts` is `[N, 13]`. If False, `infos`
+            holds at most `final_obs` and an empty `final_info`.
         simulator: "compiled". For another simulator, call `gymnasium.make_vec` with
             `vectorization_mode="sync"`.
         obs_dtype: "float32" or "uint8".
         render_mode: has to be None, because there are no pictures.
-        max_episode_steps: Gymnasium's name for `max_steps`. If both are given, the smaller counts.
+        max_episode_steps: Gymnasium's name for `max_steps`. If both are given, the smaller number
+            is used.
         scenario: "scenario2", the path of a scenario file, or a `Scenario`. The sizes above are
-            those of Scenario 2.
-        measures: after a step, `infos["costs"]` holds the costs of the step by name, arrays `[N]`,
-            as the `info` of each `Cage2Env` does. It needs `describe_steps`.
+            Scenario 2's.
+        measures: whether `infos["costs"]` holds the costs of the last step by name, arrays `[N]`,
+            as the `info` of each `Cage2Env` does. This needs `describe_steps`.
 
     Raises:
         ValueError: an argument is out of range.
@@ -69,7 +70,8 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
-    # Gymnasium's vector envs have these attributes, before 1.0 from their __init__.
+    # Gymnasium's vector envs have these attributes. Before 1.0, `__init__` set them, which this
+    # class does not call.
     closed = False
     viewer = None
 
@@ -131,7 +133,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         self._blue_actions = np.full(num_envs, -1, np.int64)
         self.measures = measures
         self._cost_names = evaluated_costs([self.scenario]) if measures else ()
-        # Of the last step. An env that has just begun an episode has none.
+        # The costs of the last step. An env that has just begun an episode has no costs.
         self._costs = np.zeros((num_envs, len(self._cost_names)))
         self._has_costs = np.zeros(num_envs, np.bool_)
         # For each env, the generator of its later seeds, and the seed of this generator.
@@ -152,7 +154,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         `options={"red_agent": name or N names}` chooses other red agents for these episodes.
 
         Raises:
-            ValueError: a seed or an option is wrong; no env has been reset then.
+            ValueError: a seed or an option is wrong. Then no env has been reset.
         """
         checks.check_options(options, ("red_agent", "reset_mask"))
         options = options or {}
@@ -178,13 +180,14 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
     ) -> tuple[
         NDArray[Any], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
     ]:
-        """Play one step. The class describes the end of an episode under Autoreset.
+        """Play one step. The class's text says what happens at the end of an episode.
 
         Raises:
-            ValueError: there are not N actions, or one is out of range. No env has advanced then.
+            ValueError: there are not N actions, or an action is out of range. Then no env has
+                stepped.
             SimulationError: see `BatchedSimulator.step`.
-            gymnasium.error.ResetNeeded: an env was never reset, or was truncated and does not
-                reset itself.
+            gymnasium.error.ResetNeeded: an env was never reset, or it was truncated and the
+                autoreset mode does not reset it.
         """
         actions = self._checked_actions(actions)
         mode = self.autoreset_mode
@@ -231,7 +234,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         """Return the last step of one env in words: see `Cage2Env.describe`.
 
         Raises:
-            gymnasium.error.ResetNeeded: there has been no step in its episode.
+            gymnasium.error.ResetNeeded: there has been no step in this env's episode.
         """
         if self._blue_actions[env] < 0:
             raise gymnasium.error.ResetNeeded("call step() first: there has been no step")
@@ -255,7 +258,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         return self._decoys.useful_actions(self._envs)
 
     def go_on_from(self, snapshot: Snapshot, seeds: list[int]) -> None:
-        """Go on in all envs from the middle of an episode. seeds: `[N]`, for all later draws."""
+        """Go on in all envs from an episode's snapshot. seeds: `[N]`, for the envs' later draws."""
         self._simulator.load_repeated(snapshot.network, np.array(seeds))
         red_agent, steps_left, blue_action = snapshot.episode
         self._episode_red_agents[:] = red_agent
@@ -294,7 +297,8 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
     def _start_episodes(
         self, chosen: NDArray[np.bool_], seeds: Sequence[int | None], red_agents: Sequence[Any]
     ) -> None:
-        """Start episodes. A seed renews the env's generator. For None, the generator draws one."""
+        """Start episodes. A seed also replaces the env's generator of seeds. If the seed is None,
+        this generator draws a seed."""
         episode_seeds = np.zeros(self.num_envs, np.int64)
         for i in np.flatnonzero(chosen).tolist():
             seed = seeds[i]
@@ -318,8 +322,8 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         self._has_costs[chosen] = False
 
     def _describe(self, chosen: NDArray[np.bool_] | None) -> dict[str, Any]:
-        """Return the infos of `Cage2Env` as Gymnasium's vector envs do: arrays, with zeros for envs
-        that are not chosen, and masks of the chosen envs. None chooses all envs."""
+        """Return the infos of `Cage2Env` as arrays and masks, as Gymnasium's vector envs do. Envs
+        that are not chosen have zeros. chosen: None means all envs."""
         facts = np.array(self._simulator.facts.T, np.int64)
         reds = self._episode_red_agents
         values = {
@@ -346,7 +350,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
 def _one_for_each(red_agent: Any, num_envs: int) -> list[Any]:
     is_list = isinstance(red_agent, Sequence) and not isinstance(red_agent, str)
     names = list(red_agent) if is_list else [red_agent]
-    # A mapping is read here once, because reading it takes as long as a reset.
+    # A mapping is read only once, here, because reading a mapping takes as long as a reset.
     names = [REDS.checked(name) if isinstance(name, Mapping) else name for name in names]
     if not is_list:
         names *= num_envs

@@ -1,4 +1,4 @@
-"""CAGE-2 envs with the observations and actions of Blue's agents."""
+"""The EnvBatch of Blue's agents, with their observations and their action sets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from workflow_rl.cage2.env.environment import Cage2
 
 SLEEP_CHOICE = 0
-"""The index of Sleep in every action set. It replaces a teacher's action that the set lacks."""
+"""The index of Sleep in every action set. Sleep replaces a teacher's action that the set lacks."""
 
 
 class TrueStateView:
@@ -41,7 +41,7 @@ class TrueStateView:
     def __init__(self, envs: EnvBatch) -> None:
         batch = getattr(envs, "batch", None)
         if batch is None:
-            raise ConfigError("observation", "true-state is shown by the simulator compiled alone")
+            raise ConfigError("observation", "only the simulator compiled shows true-state")
         self._states: NDArray[Any] = batch.states
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
@@ -58,8 +58,8 @@ class TrueStateView:
 class RecordView:
     """Shows records of Blue's observations: see `agent.blue` and `views.Sees`.
 
-    A record describes the last step. The first record of an episode has only the bits. envs: play
-    the network in compiled code or in CybORG.
+    A record describes the last step, so the first record of an episode has only the bits. envs: the
+    envs of the network, in compiled code or in CybORG.
     """
 
     def __init__(self, envs: EnvBatch, network: Scenario) -> None:
@@ -86,19 +86,19 @@ class RecordView:
 class ViewedEnvs:
     """An EnvBatch of CAGE-2 with the observations and choices of a blue agent.
 
-    If the choices have masks, an observation ends with a mask. If there is a teacher, the teacher's
-    choice comes last.
+    An observation ends with a mask if the choices have masks, and then with the teacher's choice if
+    there is a teacher.
 
     Args:
-        envs: show the bits of the hosts, and take indices of the network's actions.
+        envs: the envs, which show the bits of the hosts and take the network's actions by index.
         view: makes the agent's observations.
-        choices: the agent's action set. If it is None, the agent chooses from the network's
-            actions, and there is neither an opening nor a teacher.
-        opening: indices of actions that begin every episode. The agent chooses after them, and its
-            first reward includes their rewards, and its first costs their costs.
+        choices: the agent's action set. If this is None, the agent chooses from all of the
+            network's actions, and there is no opening and no teacher.
+        opening: indices of the actions that begin every episode. The agent chooses after them. Its
+            first reward and costs include the rewards and costs of the opening.
         teacher: an actor on records of compiled envs, see `agent.blue`.
-        names_episodes: raise EpisodeError, which names the episode, for any exception in a step of
-            a single env.
+        names_episodes: whether to raise EpisodeError, which names the episode, for any exception in
+            a call with a single env.
     """
 
     def __init__(
@@ -117,10 +117,10 @@ class ViewedEnvs:
         self._choices = choices
         self._opening = opening
         self._opening_rewards = np.zeros(envs.n_envs)
-        # By env, until its first step after the opening.
+        # The costs of each env's opening, until the env's first step after the opening.
         self._opening_costs: dict[int, NDArray[np.float64]] = {}
         self._teacher = teacher
-        # By env: the index of the action that the teacher would choose next.
+        # For each env: the index of the action that the teacher would choose next.
         self._advice = np.zeros(envs.n_envs, np.int64)
         self._names_episodes = names_episodes
         self._specs: dict[int, EpisodeSpec] = {}
@@ -176,7 +176,7 @@ class ViewedEnvs:
     def _episode_named(self, envs: Sequence[int]) -> Iterator[None]:
         try:
             yield
-        except BaseException as error:  # SystemExit too.
+        except BaseException as error:  # A user's red agent may also raise SystemExit.
             is_known = self._names_episodes and len(envs) == 1
             if not is_known or isinstance(error, EpisodeError) or not is_the_envs(error):
                 raise
@@ -196,8 +196,8 @@ class ViewedEnvs:
         self._advice[envs], _ = self._teacher.act(shown, envs)
 
     def _choices_of_teacher(self, choices: ActionSet, envs: Sequence[int]) -> Bits:
-        """Return, for each env, the first choice that stands for the teacher's action, or
-        SLEEP_CHOICE, `[M]`."""
+        """Return, for each env, the first choice that leads to the teacher's action, `[M]`. If no
+        choice does, it is SLEEP_CHOICE."""
         n = choices.n
         m = len(envs)
         each_choice = np.tile(np.arange(n), m)
@@ -230,8 +230,8 @@ def viewed_envs(
 
 
 def record_envs(environment: Cage2, n_envs: int) -> ViewedEnvs:
-    """Return the envs of `environment`, in compiled code or in CybORG, which show records. If the
-    environment has measures, their costs are those of an evaluation."""
+    """Return envs of `environment` that show records, in compiled code or in CybORG. If the
+    environment has measures, the envs have `evaluated_costs`."""
     costs = evaluated_costs([environment.network]) if environment.measures else ()
     envs = environment.envs_on_bits(n_envs, costs)
     return ViewedEnvs(envs, RecordView(envs, environment.network), names_episodes=True)
@@ -250,7 +250,7 @@ def family_envs(
     costs: Sequence[str],
     n_envs: int,
 ) -> ViewedEnvs:
-    """Return envs that play the networks of facts. view: see `Cage2.view`. costs: the names of a
+    """Return envs that play the networks of `facts`. view: see `Cage2.view`. costs: the names of a
     step's costs. Raises ScenarioError."""
     from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator, CompiledEnvs
     from workflow_rl.cage2.compiled.description import family_of

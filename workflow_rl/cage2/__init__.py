@@ -1,6 +1,6 @@
-"""CAGE Challenge 2: CybORG and its speed-ups, the compiled simulator, agents, scores.
+"""The guest of CAGE Challenge 2: the compiled simulator, CybORG and its speed-ups, agents, scores.
 
-Once this package is imported, csle-cyborg can be imported without Stable-Baselines3.
+The import of this package makes csle-cyborg importable without Stable-Baselines3.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _ENVS = {
     "Cage2RedEnv": "red_env.Cage2RedEnv",
     "duel_env": "duel_env.Cage2DuelEnv",
 }
-"""The module and class of each env for users, imported when asked for: simulators import this
-package and need no Gymnasium."""
+"""The module and class of each env for users. An env's module is imported only when a user asks for
+the env, because simulators import this package without Gymnasium."""
 __all__ = [*_ENVS]
 
 

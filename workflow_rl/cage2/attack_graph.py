@@ -1,4 +1,4 @@
-"""What Red can reach in a scenario, if Blue does nothing."""
+"""Compute which hosts Red can reach in a scenario if Blue does nothing."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from workflow_rl.cage2.scenario.actions import EXPLOITS
 from workflow_rl.cage2.scenario.scenario import Scenario
 
 ENTERPRISE = "Enterprise"
-"""CybORG opens closed subnets once Red has a session on a host whose name contains this text."""
+"""CybORG opens closed subnets when Red has a session on a host whose name contains this text."""
 
 
 class Reach(NamedTuple):
     """How Red reaches a host.
 
-    found_from: where Red finds the host's address. These are the hosts that lead to the host and
-    that Red can hold, or else its subnet. Empty if Red begins on the host, or never finds it.
+    found_from: where Red finds the host's address: the hosts that Red can hold and that lead to
+    this host, or else the host's subnet. Empty if Red begins on the host or never finds the host.
     exploits: the exploits that give a session. is_held: whether Red can get a privileged session.
     """
 
@@ -33,7 +33,7 @@ def attack_graph(scenario: Scenario) -> Mapping[str, Reach]:
     exploits = _exploits(scenario)
     subnet_of = scenario.subnet_of
     home = subnet_of[scenario.red_host]
-    # For each host that Red finds: the host or the subnet where Red finds this host first.
+    # For each host that Red finds: the other host or the subnet where Red finds its address first.
     first_source: dict[str, str | None] = {scenario.red_host: None}
     held = [scenario.red_host]
     subnets = [home]
@@ -53,7 +53,7 @@ def attack_graph(scenario: Scenario) -> Mapping[str, Reach]:
                 subnets.append(subnet_of[target])
 
     explore(scenario.red_host)
-    # A host that Red takes can open subnets: repeat until nothing new is known.
+    # A host that Red takes can open subnets, so repeat until Red finds nothing new.
     n_known = 0
     while n_known < len(first_source) + len(held) + len(subnets):
         n_known = len(first_source) + len(held) + len(subnets)

@@ -1,4 +1,4 @@
-"""Attackers that are written in Python, and play Red in the compiled simulator without CybORG.
+"""Attackers that are written in Python. They play Red in the compiled simulator, without CybORG.
 
 An attacker is an object with two methods, see `RedProgram`. This is a complete attacker:
 
@@ -9,8 +9,8 @@ An attacker is an object with two methods, see `RedProgram`. This is a complete 
         def act(self, seen):
             return "Sleep" if self.random.random() < 0.5 else self.random.choice(seen.possible)
 
-The simulator asks an `AttackerBatch` for actions: one attacker in many envs. `OneByOne` makes a
-batch from a class, and `PolicyAttacker` makes a batch from a trained policy.
+The simulator asks an `AttackerBatch` for actions. A batch is one attacker in many envs. `OneByOne`
+makes a batch from a class, and `PolicyAttacker` makes a batch from a trained policy.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 class Seen:
-    """Red's observations in one env up to now, and Red's actions. Valid until Red acts.
+    """Red's observations in one env, and the actions that Red can choose. Valid until Red acts.
 
     action_names: the names `[A]` of Red's actions, by index: `Scenario.red_action_names`.
     obs: uint8, zeros and ones, as `Cage2RedEnv` shows them.
-    mask: bool `[A]`, the actions that can succeed now. Red may choose the other actions: they fail.
+    mask: bool `[A]`, the actions that can succeed now. Red may choose other actions, which fail.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Seen:
 
     @property
     def observation(self) -> dict[str, Any]:
-        """What CybORG shows Red after its last action, in plain values.
+        """What CybORG shows Red after Red's last action, in plain values.
 
         `"success"` is True, False, or None for unknown. Addresses and enums are strings.
         """
@@ -107,10 +107,9 @@ class AttackerBatch(Protocol):
 
 
 class OneByOne:
-    """An `AttackerBatch` that asks a `RedProgram` of its own for each env.
+    """An `AttackerBatch` with one `RedProgram` for each env.
 
-    make: returns a new `RedProgram`; it may be the class. Called once for each env.
-    """
+    make: returns a new `RedProgram`, and may be its class. Called once for each env."""
 
     def __init__(self, make: Callable[[], RedProgram]) -> None:
         self._make = make
@@ -125,7 +124,7 @@ class OneByOne:
             self._attackers[env].begin(generator)
 
     def act(self, envs: Sequence[int], seen: SeenBatch) -> NDArray[np.int64]:
-        """Return the actions of all envs. Raises ValueError if an attacker returns no action."""
+        """Return an action for each env. Raises ValueError for an attacker's invalid action."""
         actions = np.zeros(len(envs), np.int64)
         for i, env in enumerate(envs):
             try:
@@ -138,10 +137,9 @@ class OneByOne:
 
 
 class PolicyAttacker:
-    """An `AttackerBatch` that plays a policy, which was trained on Red's side of CAGE-2.
+    """An `AttackerBatch` that acts by a policy that was trained on Red's side of CAGE-2.
 
-    actor: observes the rows of `SeenBatch`.
-    """
+    actor: the policy, which observes the rows of `SeenBatch`."""
 
     def __init__(self, actor: Actor) -> None:
         self.actor = actor
@@ -166,11 +164,11 @@ B_LINES_TARGETS = {
     "third": "Enterprise2",
     "op_server": "Op_Server0",
 }
-"""By role in B_lineAgent's plan: the targets that do not depend on the first host."""
+"""The targets of the roles in B_lineAgent's plan that do not depend on the first host."""
 
 
 class BLine:
-    """`B_lineAgent` follows a plan of fifteen actions, and goes back after an action that fails."""
+    """`B_lineAgent` follows a plan of fifteen actions. After a failure, it steps back in it."""
 
     def begin(self, random: random.Random) -> None:
         self._random = random
@@ -202,7 +200,7 @@ class BLine:
 
 
 class Meander:
-    """`RedMeanderAgent` attacks hosts at random, subnet after subnet."""
+    """`RedMeanderAgent` attacks all known hosts, in a random order."""
 
     def begin(self, random: random.Random) -> None:
         self._random = random
@@ -263,11 +261,13 @@ class Meander:
 
 
 class Stubborn:
-    """An attacker without a plan. It repeats the actions that it likes, and sometimes draws which
-    actions it likes. Blue learns from it to meet attackers that behave like no known attacker."""
+    """An attacker without a plan, for training Blue against behaviour that no known attacker has.
 
-    CURIOSITY = 0.3  # Probability to try an action for the first time.
-    FICKLENESS = 0.1  # Probability to draw all likings again.
+    Each action has a random weight, its liking. The attacker draws actions by their likings, and
+    sometimes draws all likings again."""
+
+    CURIOSITY = 0.3  # The probability of an action that was never tried.
+    FICKLENESS = 0.1  # The probability that all likings are drawn again.
     TASTE = 3.0  # Standard deviation of the logarithm of a liking.
 
     def begin(self, random: random.Random) -> None:
@@ -279,7 +279,7 @@ class Stubborn:
         if not self._likings:
             self._untried = set(range(1, len(seen.action_names)))
             self._choose_likings(len(seen.action_names))
-        possible = np.flatnonzero(seen.mask)[1:].tolist()  # The first one is Sleep.
+        possible = np.flatnonzero(seen.mask)[1:].tolist()  # Index 0 is Sleep.
         untried = [action for action in possible if action in self._untried]
         if untried and self._random.random() < self.CURIOSITY:
             action = self._random.choice(untried)

@@ -20,18 +20,18 @@ PLAN = (
     *((kind, "third") for kind in _TAKE),
     *((kind, "op_server") for kind in (*_TAKE, "Impact")),
 )
-"""B_lineAgent's fifteen actions and their targets. user: its own subnet. first: the host that it
-attacks first. enterprise: the host of Enterprise that `first` leads to. subnet: the subnet of
-`enterprise`. third: the third host of `subnet`. op_server: GOAL."""
+"""B_lineAgent's fifteen actions and their targets. user: the subnet where the agent begins. first:
+the host that the agent attacks first. enterprise: the host of Enterprise to which `first` leads.
+subnet: the subnet of `enterprise`. third: the third host of `subnet`. op_server: GOAL."""
 AFTER_FAILURE = (0, 1, 2, 2, 2, 2, 5, 5, 5, 5, 9, 9, 9, 12, 13)
-"""By index in PLAN: the index of the action that B_lineAgent tries next if this action fails."""
+"""For each action of PLAN: the index of the action that B_lineAgent tries after a failure."""
 
 
 def missing_for_b_line(scenario: Scenario) -> str | None:
-    """Return why B_lineAgent cannot play the scenario, or None if it can.
+    """Return why B_lineAgent cannot play the scenario, or None if B_lineAgent can play.
 
-    The agent begins on User0 and takes any other host of that subnet. This host leads to a host
-    that is called Enterprise. The third host of the subnet of Enterprise leads to GOAL."""
+    The agent begins on User0 and takes any other host of the subnet of User0. The taken host leads
+    to a host whose name contains Enterprise. The third host of this second subnet leads to GOAL."""
     description = scenario.description()
     hosts = description["Hosts"]
     entry = scenario.red_host
@@ -72,7 +72,8 @@ def kept_hosts(start: Scenario, entry: Sequence[str]) -> set[str]:
     data = json.loads(start.content)
     kept = {start.red_host, server_host(data["Agents"]), GOAL, *entry}
     for hosts in start.subnets.values():
-        # B_lineAgent picks a host by its position, so all hosts before one that leads to GOAL stay.
+        # B_lineAgent picks a host by its position. So the hosts before a host that leads to GOAL
+        # have to stay, too.
         n_kept = 0
         for position, host in enumerate(hosts, 1):
             if GOAL in data["Hosts"][host].get("info", {}):

@@ -1,7 +1,7 @@
-"""The costs of a step, counted from the true state. Compiled code and CybORG's simulators share
-the definition: `compiled.measures` compiles it.
+"""The costs of a step, counted from the true state.
 
-Workers import this module: it imports no numba.
+CybORG's simulators call `write_costs`, and `compiled.measures` compiles it for compiled networks.
+Workers import this module without numba.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ CLEAN_HOSTS, USER_HOSTS, ROOT_HOSTS, IMPACTS, RESTORES, REMOVES = range(6)
 HEALTHY_RECOVERIES, COUNTER_ACTIONS, _, _, RED_PRESENT, ACTION_COST = range(6, N_COSTS)
 NOT_COUNTED = -1
 COUNTED = np.array([COSTS.index(of.counted) if of.counted else NOT_COUNTED for of in BLUE.values()])
-"""By the kind of Blue's action: the column that counts it."""
+"""For each kind of Blue's action: the column that counts these actions, or NOT_COUNTED."""
 LEVEL = "level "
-"""How the name of a host's level begins: 0 is clean, 1 a user's session of Red's, 2 root's."""
+"""The beginning of the name of a host's level. 0: clean. 1: Red has a user's session. 2: Red is
+root or SYSTEM."""
 
 
 def evaluated_costs(networks: Sequence[Scenario]) -> tuple[str, ...]:
-    """Return the names of a step's costs in an evaluation: COSTS, and then the level of each host
-    but that of Red's given foothold. Hosts of several networks are numbered."""
+    """Return the names of a step's costs in an evaluation: COSTS, then the level of each host, but
+    not of Red's first host. If there are several networks, numbers stand for the hosts."""
     if len(networks) > 1:
         most = max(len(network.hosts) for network in networks)
         hosts = [str(number) for number in range(1, most)]
@@ -52,14 +53,14 @@ def write_costs(
 ) -> None:
     """Write the costs of one step, float64 [C]: COSTS, then the hosts' levels if there is room.
 
-    The host of Red's given foothold is not counted. Of Red's sessions there, only those beyond the
-    foothold are sessions here.
+    Red's foothold is the session that Red has from the start. It does not count as a session here,
+    and its host does not count as a host.
 
-    red_host: the host of the foothold. action: kind and host of Blue's action. is_impact: whether
-    Red's action was an Impact that succeeded. held_before: the mask of the hosts with a session of
-    Red's just before Blue's action. held: that mask at the end of the step, and the mask of the
-    hosts where such a session is root's or SYSTEM's.
-    """
+    red_host: the foothold's host. action: kind and host of Blue's action. is_carried_out: whether
+    Blue's action succeeded. is_impact: whether Red's action was an Impact that succeeded.
+    held_before: the mask of the hosts where Red has a session, before Blue's action. held: the same
+    mask at the end of the step, and the mask of the hosts where Red is root or SYSTEM."""
+
     costs[:] = 0
     column = N_COSTS
     for host in range(n_hosts):

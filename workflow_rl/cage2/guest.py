@@ -1,6 +1,6 @@
-"""CAGE-2 as a guest: the arguments of its environments, and what the general code asks for.
+"""CAGE-2 as a guest: the arguments of its environments, and what general code needs from a guest.
 
-No simulator is imported before an environment is made. Workers do not import this module, because
+A simulator is imported only when an environment is made. Workers do not import this module, because
 pydantic would make them larger and slower to start.
 """
 
@@ -57,9 +57,9 @@ class Cage2Arguments(Settings):
     red_agent: Annotated[str, BeforeValidator(REDS.text)] = Field(
         Cage2.red_agent,
         description="The red agent: B_lineAgent, RedMeanderAgent, SleepAgent, module:Class of your "
-        "own, or the folder or policy file of a trained one. If you give several with weights, "
+        "own, or the folder or policy file of a trained agent. If you give several with weights, "
         "such as B_lineAgent=2,my_red:MyRed=1, each episode draws one. mixed draws one of the "
-        "first three. attackers also draws one of them, but seldom SleepAgent, which does "
+        "first three. attackers draws one of the same three, but seldom SleepAgent, which does "
         "nothing. See docs/how-to/red-agents.md.",
     )
     max_steps: Annotated[int, Field(ge=1, le=MAX_STEPS)] = Field(
@@ -70,22 +70,23 @@ class Cage2Arguments(Settings):
     simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
         Cage2.simulator,
         description="compiled is this package's own simulator, which plays the same episodes as "
-        "CybORG. cyborg is CybORG itself, whose own classes can also be red agents: csle-cyborg, "
-        "sped up with equal results, or CAGE-1's own package in scenario1b, if it is installed.",
+        "CybORG. cyborg is CybORG: csle-cyborg, sped up with equal results, or in scenario1b "
+        "CAGE-1's package, which has to be installed. Red agents that derive from CybORG's "
+        "classes always play in cyborg.",
     )
     observation: Annotated[str, OneOf(OBSERVATIONS)] = Field(
         Cage2.observation,
-        description="What the policy sees. table: the 52 bits of the last step. belief: also what "
-        "Blue concludes from all steps before. evidence: the belief, and what Blue saw and did on "
-        "each host, for attackers that the belief does not know. history: what Blue knows, saw and "
-        "did on each host, in any scenario. true-state: the whole simulated network, which "
-        "measures what hidden information costs; agents that see it cannot be scored.",
+        description="What the policy sees. table: the 52 bits of the last step. belief: these "
+        "bits, and what Blue concludes from all steps before. evidence: the belief, and what Blue "
+        "saw and did on each host, for attackers that the belief does not know. history: what Blue "
+        "knows, saw and did on each host, in any scenario. true-state: the whole simulated "
+        "network, to measure what hidden information costs. Agents that see it are not scored.",
     )
     actions: Annotated[str, OneOf(ACTION_SETS)] = Field(
         Cage2.actions,
         description="What the policy chooses from. all: the 145 actions. by-host: the actions that "
-        "can be useful, with one action for all decoys of a host. by-host-timed: as by-host, "
-        "without a Restore that does not pay before the challenge's horizons.",
+        "can be useful, with one action for all decoys of a host. by-host-timed: as by-host, but "
+        "shortly before the challenge's horizons, Remove replaces a Restore that would not pay.",
     )
     opening: Annotated[tuple[Annotated[str, OneOf(ACTION_NAMES)], ...], Field(strict=False)] = (
         Field(
@@ -97,8 +98,8 @@ class Cage2Arguments(Settings):
     scenario: Annotated[str, ContentOf(scenario_text, tuple(NAMED))] = Field(
         Cage2.scenario,
         description="The network: scenario2, scenario1b of CAGE Challenge 1, a scenario file in "
-        "CybORG's format, or a family file, of which each episode draws a network. The run keeps "
-        "the content. See docs/how-to/own-scenario.md.",
+        "CybORG's format, or a family file, from which each episode draws a network. The run keeps "
+        "the file's content. See docs/how-to/own-scenario.md.",
     )
     measures: bool = Field(
         Cage2.measures,
@@ -145,7 +146,7 @@ class Cage2Arguments(Settings):
                 advice = "leave it out (--preset any-network has none)"
                 if name != "opening":
                     advice = f"choose {' or '.join(choices)}"
-                problem = f"{chosen} is made for scenario2 alone: in {scenario}, {advice}"
+                problem = f"{chosen} is made for scenario2 only: in {scenario}, {advice}"
                 raise ConfigError(name, problem)
         unable = problem_of_reds(scenario, REDS.read(self.red_agent))
         if unable is not None:
@@ -157,7 +158,7 @@ class Cage2RedArguments(Settings):
 
     blue_agent: str = Field(
         Cage2Red.blue_agent,
-        description="The blue agent that Red is trained against, which does not learn: a run "
+        description="The blue agent against which Red is trained. It does not learn. Give a run "
         "folder, checkpoint or policy file, or the name of an agent. If you give several with "
         "weights, such as champion=2,runs/blue=1, each episode draws one.",
     )
@@ -167,7 +168,7 @@ class Cage2RedArguments(Settings):
     scenario: Annotated[str, ContentOf(scenario_text, tuple(NAMED))] = Field(
         Cage2Red.scenario,
         description="The network: scenario2, scenario1b of CAGE Challenge 1, or a scenario file "
-        "in CybORG's format. Families are refused. The run keeps the content.",
+        "in CybORG's format, but no family file. The run keeps the file's content.",
     )
 
     @model_validator(mode="after")
@@ -190,7 +191,7 @@ class Cage2Guest(CageGuest):
         "any-network": ANY_NETWORK,
     }
     recommended = ("cage2-quick",)
-    # The table of 52 bits shows neither Blue's decoys nor what Red has found out.
+    # The observation `table` does not show Blue's decoys, nor what Red knows.
     off_policy: ClassVar = {"observation": "belief", "actions": "by-host"}
     measured: ClassVar = {"compiled": {"simulator": "compiled"}, "cyborg": {"simulator": "cyborg"}}
     champion: ClassVar[ChampionBudget | None] = ChampionBudget(
@@ -260,10 +261,11 @@ class Cage2Guest(CageGuest):
                 return None
         if environment.family is not None:
             raise ConfigError(
-                "teacher", f"{agent} sees or chooses other things: in a family, it teaches its own"
+                "teacher",
+                f"{agent} was not trained in this family with these observations and actions",
             )
         compiled = environment.scored()
-        compiled.batches(why="only compiled code asks a teacher that sees or chooses other things")
+        compiled.batches(why="a teacher with other observations or actions needs compiled code")
         compiled.check()
         teacher = load_blue(agent, environment.network, greedy=True)
         return functools.partial(taught_envs, environment, teacher)

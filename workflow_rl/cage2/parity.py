@@ -1,6 +1,6 @@
-"""What CAGE-2 brings to a comparison of CybORG with the compiled simulator: see `cage.comparison`.
+"""CAGE-2's part of a comparison of CybORG with the compiled simulator: see `cage.comparison`.
 
-Some red agents choose from outside: a program beside both simulators tells them Red's actions.
+Some red agents choose from outside: one program chooses Red's actions for both simulators.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 EPISODES_OF_A_SHARE = 50
 Chosen: TypeAlias = tuple[int, int | None]
-"""The actions of Blue and Red in a step. None if Red does not choose from outside."""
+"""Blue's action and Red's action in a step. Red's is None if Red does not choose from outside."""
 
 
 class BlueAndRed:
-    """The `comparison.Players`. red: an actor on the rows of `attackers.SeenBatch`, or None for a
-    red agent of CybORG's, which both simulators have."""
+    """The `comparison.Players`. red: an actor on the rows of `attackers.SeenBatch`. None means a
+    red agent of CybORG, which both simulators have."""
 
     def __init__(self, blue: Blue, red: Actor | None = None) -> None:
         self._blue = blue
@@ -66,7 +66,7 @@ class CybORGSide:
     """CybORG, as a `comparison.ComparedSimulator`.
 
     Args:
-        simulator: which CybORG, one of SIMULATORS, or PUBLISHED.
+        simulator: "cyborg" or PUBLISHED.
         from_outside: whether Red chooses from outside.
     """
 
@@ -88,7 +88,7 @@ class CybORGSide:
         try:
             self.obs, reward, *_, self.info = self.env.step(action)
         except (LookupError, ValueError) as error:
-            # In some networks, CybORG's own red agents fail.
+            # In some networks, CybORG's own red agents raise these errors.
             raise RuntimeError(f"{type(error).__name__}: {error}") from error
         self._results = {"reward": reward, **_facts(self.env._simulator)}
 
@@ -102,8 +102,8 @@ class CybORGSide:
 
 
 class CompiledSide:
-    """The compiled simulator: see `CybORGSide`. It is also the `AttackerBatch` that the simulator
-    asks for the actions of a Red that chooses from outside."""
+    """The compiled simulator, as a `comparison.ComparedSimulator`: see `CybORGSide`. If Red chooses
+    from outside, this object is also the simulator's `AttackerBatch`."""
 
     def __init__(self, max_steps: int, scenario: Scenario, from_outside: bool) -> None:
         # Imported here, so that the command line does not wait for numba.
@@ -172,17 +172,18 @@ def _facts(simulator: Simulator) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Cage2Comparison:
-    """See `comparison.ComparedChallenge`.
+    """The comparison of CAGE-2's simulators: see `comparison.ComparedChallenge`.
 
     Args:
-        simulator: which CybORG, one of SIMULATORS, or PUBLISHED.
-        blues, reds: the agents by name, or None for a red agent of CybORG's.
+        simulator: "cyborg" or PUBLISHED.
+        blues, reds: the agents, by name. None means a red agent of CybORG.
     """
 
     simulator: str
     max_steps: int
     scenario: Scenario
-    # Not compared: agents cannot be hashed, and simulators do not depend on them.
+    # Agents cannot be hashed, and simulators do not depend on agents. So a comparison for equality
+    # leaves them out.
     blues: Mapping[str, Blue] = field(compare=False)
     reds: Mapping[str, Actor | None] = field(compare=False)
 
@@ -210,7 +211,7 @@ class Cage2Comparison:
     def shares(self, seeds: range, n_networks: int) -> Iterator[WorkShare]:
         """Yield the episodes of each pair of agents, in the order of the seeds.
 
-        The networks are compared in the first `n_networks` episodes of each pair.
+        n_networks: in this number of first episodes of each pair, the networks are compared, too.
         """
         for red_agent, blue in itertools.product(self.reds, self.blues):
             for part, network_every in ((seeds[:n_networks], 1), (seeds[n_networks:], 0)):
@@ -223,7 +224,7 @@ class Cage2Comparison:
 
 
 def _side_by_side(pairs: dict[str, tuple[Any, Any]], width: int = 60) -> list[str]:
-    """Return a table of the names and both values, cut into chunks of `width` characters."""
+    """Return the lines of a table of names and both values. width: of a column, in characters."""
     name_width = max(map(len, pairs), default=0)
     lines = [f"  {'':{name_width}}  {'CybORG':{width}}  compiled"]
     for name, (cyborg, compiled) in pairs.items():

@@ -1,4 +1,4 @@
-"""Defaults of whole runs on CAGE-2, as fields of a TrainConfig."""
+"""The presets of CAGE-2 and the champion's recipe, as fields of a TrainConfig."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from workflow_rl.cage2.scenario2 import ENV_ID, SCENARIO1B
 # The champion's run, with a smaller network and a fifth of its episodes.
 QUICK: dict[str, Any] = {
     "env_args": {
-        # The belief is all that Blue can know. The action set has no actions that do nothing.
+        # The belief holds all that Blue can conclude. The action set leaves out useless actions.
         "simulator": "compiled",
         "observation": "belief",
         "actions": "by-host",
-        # One agent plays against all red agents, and is never told which one attacks.
+        # One blue agent plays against all red agents. It never sees which red agent attacks.
         "red_agent": "attackers",
-        # User2 is the only host in User that decoys can keep from Red, and they have to be there
-        # before Red scans the host.
+        # In User, decoys can keep only User2 from Red. The decoys have to be in place before Red
+        # scans User2.
         "opening": ("DecoyFemitter User2", "DecoyTomcat User2", "DecoyApache User2"),
     },
     "n_envs": 200,
@@ -30,8 +30,8 @@ QUICK: dict[str, Any] = {
         "minibatch_size": 5000,
         "epochs": 4,
         "learning_rate": 2e-3,
-        # Actions have their effects within some 30 steps. With a lambda of 0.95, the agent gives
-        # up hosts whose defence pays only later.
+        # An action has its effects within about 30 steps. With a lambda of 0.95, the agent would
+        # give up hosts whose defence pays late.
         "discount": 0.97,
         "gae_lambda": 0.97,
         "entropy_coef": 0.01,
@@ -51,11 +51,11 @@ CHAMPION: dict[str, Any] = {
 """The run of `train-champion`, as fields of a TrainConfig."""
 N_CANDIDATES = 30
 PLAYS_WITH = {"actions": "by-host-timed"}
-"""The action set with which the agent plays. It depends on the step, which the agent does not
-observe, so training uses another set."""
+"""The action set with which the champion plays. Its actions depend on the step, which the agent
+does not observe. So training uses another action set."""
 
-# For CAGE Challenge 1. Once a decoy has let Red into a sandbox, waiting pays. Blue learns this
-# late, and needs more entropy until then.
+# The preset of CAGE Challenge 1. When a decoy has let Red into a sandbox, it pays for Blue to wait.
+# Blue learns this late, and needs more entropy until then.
 CAGE1: dict[str, Any] = {
     "env_args": {
         "simulator": "compiled",
@@ -80,7 +80,8 @@ CAGE1: dict[str, Any] = {
     },
 }
 
-# One generation of Blue in a duel. It starts from the last generation: see docs/how-to/duel.md.
+# The run of one generation of Blue in a duel, which starts from the generation before: see
+# docs/how-to/duel.md.
 ROBUST: dict[str, Any] = {
     **QUICK,
     # An attacker that learns acts in ways that no hypothesis of the belief explains.
@@ -89,7 +90,7 @@ ROBUST: dict[str, Any] = {
     "settings": {**QUICK["settings"], "hidden_sizes": (128, 128), "learning_rate": 1e-3},
 }
 
-# One defender for all networks: its observations and actions exist in each network.
+# The preset of a defender for all networks. Its observations and actions exist in every network.
 ANY_NETWORK: dict[str, Any] = {
     **QUICK,
     "n_envs": 50,
@@ -105,7 +106,7 @@ ANY_NETWORK: dict[str, Any] = {
     "settings": {
         **QUICK["settings"],
         "network": "entities",
-        # Attention costs four times as much and is no better here.
+        # With attention, training takes four times as long, and the policy is no better here.
         "network_args": {"heads": 0},
         "hidden_sizes": (48, 48),
         "minibatches_of": "steps",

@@ -1,7 +1,7 @@
-"""Scenario 1b of CAGE Challenge 1, described by its differences from Scenario 2.
+"""Scenario 1b of CAGE Challenge 1, made from Scenario 2 by its differences.
 
-The facts are those of the official `Scenario1b.yaml` and its host images in the repository of CAGE
-Challenge 1 (copyright DST Group, MIT licence). Hosts, subnets, links and values are Scenario 2's.
+The facts come from the official `Scenario1b.yaml` and its host images in the repository of CAGE
+Challenge 1 (copyright DST Group, MIT licence). Hosts, subnets, links and values equal Scenario 2's.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from typing import Any
 from workflow_rl.cage2.scenario.actions import RED_ACTIONS, blue_kinds
 
 RULES = "CAGE-1"
-"""The text under Rules of a scenario to which the rules of CAGE Challenge 1 apply."""
+"""The value of Rules in a scenario with the rules of CAGE Challenge 1."""
 USERS = {
     **dict.fromkeys(("User0", "User1", "User2"), "windows_user_host"),
     **dict.fromkeys(("User3", "User4"), "linux_user_host"),
 }
-"""The images of the hosts in User."""
+"""The image of each host in the subnet User."""
 
 
 def scenario1b(data: dict[str, Any]) -> dict[str, Any]:
-    """Turn Scenario 2's content, in which no two images share an object, into Scenario 1b's."""
+    """Turn the content of Scenario 2 into the content of Scenario 1b. Images in `data` must not
+    share objects, because this changes some of them."""
     data["Agents"]["Blue"]["actions"] = list(blue_kinds(1))
     data["Agents"]["Red"]["actions"] = list(RED_ACTIONS)
     images = data["Images"]

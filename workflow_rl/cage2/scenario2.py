@@ -1,9 +1,9 @@
-"""CAGE Challenge 2, Scenario 2: the simulated network and its three agents, described once.
+"""Scenario 2 of CAGE Challenge 2: the simulated network and its three agents, described once.
 
-`scenario2()` composes the scenario's content. The facts are those of the official
-`Scenario2.yaml` and its host images (copyright DST Group, MIT licence). The order of agents,
-subnets, hosts, processes and sessions is part of the scenario: CybORG draws its random numbers in
-that order. Names and sizes that all files about scenarios share are here, too.
+`scenario2()` composes the scenario's content. The facts come from the official `Scenario2.yaml` and
+its host images (copyright DST Group, MIT licence). The order of agents, subnets, hosts, processes
+and sessions is part of the scenario, because CybORG draws its random numbers in this order. This
+file also has the names and sizes that all files about scenarios share.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ HORIZONS = (30, 50, 100)
 SUCCESSES = ("FALSE", "TRUE", "UNKNOWN")
 """CybORG's words for the success of an action."""
 WORTH_IN_TENTHS = {"None": 0, "Low": 1, "Medium": 10, "High": 100}
-"""Tenths of reward that a step costs while Red owns a host of this worth, or stops its service."""
+"""For each worth: what a step costs, in tenths of a reward, while Red owns a host with this
+confidentiality, or while the OT service of a host with this availability is stopped."""
 
-# One row a host: the image, the confidentiality value, the availability value, and the host whose
-# IP address Red finds there, or None. A value of None is not stated: CybORG reads it as Low.
+# For each host: its image, its confidentiality value, its availability value, and the host whose IP
+# address Red finds on this host, or None. CybORG reads a value of None as Low.
 _HOSTS: dict[str, tuple[str, str | None, str | None, str | None]] = {
     "Defender": ("Velociraptor_Server", None, None, None),
     "Enterprise0": ("Gateway", "Medium", "Medium", None),
@@ -54,7 +55,7 @@ _HOSTS: dict[str, tuple[str, str | None, str | None, str | None]] = {
 }
 
 HOSTS = tuple(_HOSTS)
-"""The 13 hosts, in the order of the observation and of every group of actions."""
+"""The 13 hosts, in the order of the observation and of each kind's actions."""
 CONTESTED = tuple(host for host in HOSTS if host not in ("Defender", "User0"))
 """The hosts that Red can take and Blue can free."""
 OBS_SIZE = 4 * len(HOSTS)
@@ -64,21 +65,21 @@ _BELIEFS = {(0, 0): "clean", (1, 0): "unknown", (0, 1): "user", (1, 1): "privile
 
 
 class ScenarioError(UserError):
-    """A scenario is wrong or contradicts itself. The message says where, and what is right."""
+    """A scenario is wrong. The message says where it is wrong, and what would be right."""
 
 
 def capacity(size: int) -> int:
-    """Return for how many hosts CybORG has addresses in a subnet of this Size."""
+    """Return the number of addresses for hosts that CybORG has in a subnet of this Size."""
     return int(2 ** prefix_bits(size)) - 2
 
 
 def prefix_bits(size: int) -> int:
-    """Return how many bits of an address tell a subnet's hosts apart, by CybORG's formula."""
+    """Return the number of bits of an address that differ within a subnet: CybORG's formula."""
     return max(int(math.log2(size + 5)), 4)
 
 
 def bits_in_words(bits: Sequence[int]) -> tuple[str, str]:
-    """Return the activity and the compromise that the four bits of a host stand for."""
+    """Return, in words, the activity and the compromise that a host's four bits show."""
     return _ACTIVITIES[bits[0], bits[1]], _BELIEFS[bits[2], bits[3]]
 
 
@@ -91,10 +92,10 @@ _ALLOWED_SUBNETS = ("User", "Enterprise", "Operational")
 
 SUBNETS = tuple(_SUBNETS)
 RED_TARGETS = (*HOSTS, *SUBNETS)
-"""Targets of Red's actions. CybORG names some hosts by their address, here all have a name."""
+"""The targets of Red's actions, by name. CybORG's own actions name some hosts by an address."""
 
 RED_ACTION_NAMES = red_action_names(HOSTS, SUBNETS, ("Op_Server0",))
-"""The 44 actions that Red has in `Cage2RedEnv`, by index."""
+"""The names of Red's 44 actions in `Cage2RedEnv`, by index."""
 
 FACTS_OF_A_HOST = ("address known", "name known", "ports known", "user session", "root session")
 """The bits that an observation of `Cage2RedEnv` has for each host."""
@@ -104,11 +105,11 @@ _EXPLOITS = sorted(EXPLOITS.keys() - {"SSHBruteForce"}, key=str.lower)
 RED_ACTION_KINDS = (*RED_ACTIONS[:4], *_EXPLOITS, *RED_ACTIONS[4:], "SSHBruteForce")
 GREEN_ACTIONS = ("Sleep", "GreenPingSweep", "GreenPortScan", "GreenConnection")
 ACTION_NAMES = blue_action_names(blue_kinds(2), HOSTS)
-"""The 145 Blue actions by index, named as CybORG prints them."""
+"""The names of Blue's 145 actions, by index, as CybORG prints them."""
 
 
 def actions_in_words() -> list[tuple[str, str, str]]:
-    """Return the table of Blue's actions in the pages, whose first row is the heading."""
+    """Return a table of Blue's actions for the pages. Its first row is the heading."""
     rows = [("action", "what it does", "numbers, host 0 to host 12")]
     first = 0
     for kind in blue_kinds(2):
@@ -286,11 +287,11 @@ IMAGES: dict[str, dict[str, Any]] = {
         "User Info": _LINUX_USERS,
     },
 }
-"""What runs on a host, by the name of its image in the challenge's files."""
+"""The images by their names in the challenge's files. An image says what runs on a host."""
 
 
 def _host(name: str) -> dict[str, Any]:
-    """Return what CybORG reads about a host: its image, its worth, and what Red learns there."""
+    """Return what CybORG reads about a host: its image, its values, and what Red learns there."""
     image, confidentiality, availability, leads_to = _HOSTS[name]
     host: dict[str, Any] = {"AWS_Info": [], "image": image}
     if name != "Defender":  # Red never explores Defender.
@@ -299,7 +300,7 @@ def _host(name: str) -> dict[str, Any]:
             explored[name]["Services"] = list(services)
         if leads_to:
             explored[leads_to] = {"Interfaces": "IP Address"}
-        # CybORG's own order is alphabetical here.
+        # CybORG's file has these entries in alphabetical order.
         host["info"] = dict(sorted(explored.items()))
     worth = {"ConfidentialityValue": confidentiality, "AvailabilityValue": availability}
     stated = {kind: value for kind, value in worth.items() if value is not None}
@@ -311,7 +312,7 @@ def _subnet(name: str) -> dict[str, Any]:
     if name == "Operational":
         # User reaches this subnet only while Red has a session in Enterprise.
         access = {"User": {"in": "None", "out": "all"}} | access
-    # The challenge counts three hosts in Enterprise, although Defender is a fourth.
+    # The challenge's file gives Enterprise the Size 3, although Defender is a fourth host there.
     size = 3 if name == "Enterprise" else len(_SUBNETS[name])
     return {"Hosts": list(_SUBNETS[name]), "NACLs": access, "Size": size}
 

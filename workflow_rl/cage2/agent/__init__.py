@@ -1,1 +1,1 @@
-"""What an agent of CAGE-2 sees and does, and the champion."""
+"""The observations and actions of CAGE-2's agents, and the scripted agents."""

@@ -1,4 +1,4 @@
-"""Blue agents that act on records of Blue's observations: see `records`.
+"""The base class of blue agents. They act on records of Blue's observations: see `records`.
 
 Workers import this module, so it imports no torch.
 """
@@ -30,8 +30,7 @@ class Decision:
 
     probabilities: names and probabilities of the MOST_PROBABILITIES likeliest actions and of the
     chosen action. value: the return that the critic expects, or None if there is no critic.
-    is_opening: whether the action belongs to a fixed opening.
-    """
+    is_opening: whether the action belongs to the opening, the fixed first actions of an episode."""
 
     probabilities: tuple[tuple[str, float], ...]
     value: float | None = None
@@ -41,10 +40,9 @@ class Decision:
 def likeliest(
     probability: NDArray[np.float64], chosen: int, names: Sequence[str]
 ) -> tuple[tuple[str, float], ...]:
-    """Return the likeliest actions and the chosen one, with their probabilities: see `Decision`.
+    """Return `Decision.probabilities`.
 
-    probability: `[len(names)]`.
-    """
+    probability: `[len(names)]`. chosen: the chosen action's index."""
     shown = np.argsort(-probability, kind="stable")[:MOST_PROBABILITIES].tolist()
     if chosen not in shown:
         shown.append(chosen)
@@ -52,10 +50,9 @@ def likeliest(
 
 
 class Blue:
-    """A blue agent. An Actor that acts on records of `network`.
+    """A blue agent: an Actor whose observations are records of `network`, see `record_of`.
 
-    choice: how the agent chooses: greedy, sampled or scripted.
-    """
+    choice: how the agent chooses actions: "greedy", "sampled" or "scripted"."""
 
     network: Scenario
     policy_version = 0
@@ -69,7 +66,7 @@ class Blue:
         return self.network
 
     def into(self, network: Scenario) -> Blue:
-        """Return the agent for another network. Raise ConfigError if the agent does not fit."""
+        """Return the agent for another network. Raises ConfigError if it cannot play there."""
         raise NotImplementedError
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
@@ -77,17 +74,17 @@ class Blue:
         raise NotImplementedError
 
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
-        """Return indices of the network's actions, and their log-probabilities, for records [M]."""
+        """Return, for M records, indices of the network's actions and their log-probabilities."""
         raise NotImplementedError
 
     def make_envs(self, environment: Cage2) -> EnvBatchFactory:
-        """Return a factory of the environment's envs. The envs show what the agent acts on."""
+        """Return a factory of the environment's envs. The envs show what the agent observes."""
         from workflow_rl.cage2.env.viewed_envs import record_envs
 
         return functools.partial(record_envs, environment)
 
     def watch(self) -> None:
-        """From now on, keep each `decision`. Only one env may play."""
+        """From now on, store `decision` after each action. The agent may play in one env only."""
 
     @property
     def decision(self) -> Decision | None:

@@ -1,7 +1,7 @@
 """Count what Blue has seen and done on each host in an episode.
 
-Unlike the belief, these counts assume nothing about Red's program. Submissions contain a copy of
-this module, so it needs only NumPy.
+Unlike Blue's belief (`compiled.blue_belief`), these counts assume nothing about Red's program.
+Submissions contain a copy of this module, so it needs only NumPy.
 """
 
 from __future__ import annotations
@@ -15,50 +15,51 @@ from workflow_rl.cage2.agent.network_facts import BlueDecoys, Indices, NetworkFa
 from workflow_rl.cage2.compiled import tables
 
 AGES = (1, 2, 4, 10)
-"""An event has one bit for each age: whether it happened at most so many steps ago. A last bit
-tells whether it ever happened."""
+"""An event has one bit for each age: whether the event happened at most so many steps ago. A last
+bit tells whether the event ever happened."""
 NEVER = 1000
 SCANNED, EXPLOITED, RESTORED, REMOVED, FOUND_NO_ROOT = range(5)
 N_EVENTS = 5
 COUNTED = (EXPLOITED, RESTORED)
 COUNTS = (1, 3, 10)
-"""A count has one bit for each of these numbers: whether the count is at least as large."""
+"""A count has one bit for each of these numbers: whether the count is this number or larger."""
 STEPS = (1, 2, 3, 4, 6, 10, 20, 40)
-"""The time has one bit for each of these numbers: whether at least so many steps are over."""
+"""The time has one bit for each of these numbers: whether so many steps or more are over."""
 _ALL_DECOYS = (1 << tables.N_DECOYS) - 1
 """The mask of all decoys."""
 
 _SHAPES = {
     # Rows: events on the host, exploits on hosts that lead to the host, exploits in its subnet.
     "ages": (N_EVENTS + 2, len(AGES) + 1),
-    # Rows: exploits, restores, quiet steps, decoys that would have an effect, decoys in place, and
-    # decoys in place at the last activity.
+    # Rows: exploits, restores, quiet steps, decoys that would have an effect if Blue set them up,
+    # decoys in place, and decoys in place at the last activity.
     "counts": (len(COUNTED) + 4, len(COUNTS)),
     # Rows: decoys in place now, at the last activity, and at all activities up to now.
     "decoys": (3, tables.N_DECOYS),
 }
 N_OF_HOST = sum(rows * columns for rows, columns in _SHAPES.values())
-"""Bits about the past of a host."""
+"""The number of bits about a host's past."""
 N_OF_ALL = len(COUNTS) + len(STEPS)
-"""Bits about the past of the whole network."""
+"""The number of bits about the whole network's past."""
 _ONES = np.array([bin(mask).count("1") for mask in range(_ALL_DECOYS + 1)])
 """The number of decoys in each mask."""
 
 
 class HistoryCounts:
-    """Counts for each of H hosts in several envs, numbered from 0. playing: see `BlueDecoys`."""
+    """Counts for H hosts in each of several envs. Envs are numbered from 0. playing: see
+    `BlueDecoys`."""
 
     def __init__(self, facts: NetworkFacts, playing: Indices | None = None) -> None:
         self._facts = facts
         self._decoys = BlueDecoys(facts, playing)
         n = facts.n_hosts
         fields = [
-            # Steps since the last event of each kind, and the number of events.
+            # Steps since the last event of each kind, and the numbers of the events in COUNTED.
             ("ages", np.int64, (N_EVENTS, n)),
             ("counts", np.int64, (len(COUNTED), n)),
             # Steps without any activity since Blue saw an exploit on the host.
             ("quiet", np.int64, n),
-            # Masks of the decoys in place at the last activity, and at every activity.
+            # The decoys in place at the last activity, and those in place at every activity: masks.
             ("at_last", np.int64, n),
             ("at_all", np.int64, n),
             # Steps since the last activity anywhere, and since the beginning.
@@ -75,7 +76,7 @@ class HistoryCounts:
         self._seen["at_all"][envs] = _ALL_DECOYS
 
     def after(self, envs: Sequence[int], actions: Indices, obs: NDArray[np.uint8]) -> None:
-        """Count Blue's actions [M] and the bits [M, 4 H] that followed."""
+        """Count Blue's actions [M] and the observations [M, 4 H] after these actions."""
         rows = np.arange(len(envs))
         seen = self._seen[envs]
         # The four bits of a host: active, exploited, and two of compromise, both set if privileged.
@@ -112,7 +113,7 @@ class HistoryCounts:
         decoys = self._decoys.masks[envs]
         exploited = seen["ages"][:, EXPLOITED, :, None]
         beside, leading = self._facts.joined[self._decoys.scenarios(envs)].transpose(1, 0, 2, 3)
-        # For each host: the age of the last exploit on a host that leads to it, or is beside it.
+        # For each host: the ages of the last exploits on hosts that lead to it and in its subnet.
         around = [np.where(near, exploited, NEVER).min(axis=1) for near in (leading, beside)]
         ages = np.concatenate([seen["ages"], np.stack(around, axis=1)], axis=1).transpose(0, 2, 1)
         masks = self._decoys.useful(envs), decoys, seen["at_last"]
@@ -150,11 +151,11 @@ def columns_of_hosts(n_hosts: int) -> dict[str, Indices]:
 
 
 def columns_of_evidence(facts: NetworkFacts) -> Indices:
-    """Return where the bits stand that `evidence` shows of the past. Stored policies depend on the
-    order.
+    """Return indices of the bits about the past that the observation `evidence` shows.
 
-    They index the bits about hosts, followed by the bits about the whole network.
-    """
+    The indices count the bits about hosts, then the bits about the whole network. Stored policies
+    depend on the order of the indices."""
+
     hosts = np.flatnonzero(facts.contested[0])
     columns = columns_of_hosts(facts.n_hosts)
     fits = facts.fits[0][:, None] >> np.arange(tables.N_DECOYS) & 1

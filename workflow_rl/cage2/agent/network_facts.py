@@ -1,6 +1,6 @@
 """What Blue knows of networks: facts about each host, and what Blue's actions can do there.
 
-No fact identifies its host, so that a policy that observes facts plays any network.
+A fact never names its host, so a policy that observes facts can play any network.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ Indices = NDArray[np.int64]
 
 WORTHS = tuple(WORTH_IN_TENTHS)
 DEPTHS = (1, 2, 3, 4)
-"""Red has to take a number of hosts before a host: a bit for each depth tells if it is as large."""
+"""A host's depth is the number of hosts that Red has to take first. A host has a bit for each of
+these depths: whether its depth is this number or larger."""
 FACTS = (
     "exists",
     *(f"confidentiality {worth}" for worth in WORTHS),
@@ -39,7 +40,7 @@ FACTS = (
     "can be taken",
     *(f"at least {depth} hosts from Red" for depth in DEPTHS),
 )
-"""The facts about a host, which never change, in the order of the bits that a policy sees."""
+"""The facts about a host, in the order of the bits that a policy sees. Facts never change."""
 _ON_HOST = np.array([kind.on_host for kind in BLUE.values()])
 _N_MASKS = 1 << tables.N_DECOYS
 _BITS = 1 << np.arange(tables.N_DECOYS)
@@ -48,15 +49,15 @@ _BITS = 1 << np.arange(tables.N_DECOYS)
 class NetworkFacts:
     """What Blue knows of K scenarios. A scenario may lack some of Blue's kinds of actions.
 
-    are_told: whether the policy is told the facts, and masks of its actions, so that it plays any
-    network. tells_edges: whether a view ends with `joined`, as policies of a family see it. By
-    default, it does if there are several scenarios. See `facts_for`.
+    are_told: whether the policy observes the facts and masks of its actions, and so plays any
+    network. tells_edges: whether a policy's observation ends with `joined`, as in a family of
+    scenarios. By default, this is so for several scenarios. See `facts_for`.
 
     Attributes:
         n_hosts: H, the number of hosts of the largest scenario.
-        scenarios: the K scenarios, all with all kinds of actions, as one simulator plays them.
+        scenarios: the K scenarios, each with all kinds of actions, for one simulator.
         named, host_names: the names of Blue's A actions and of the hosts in the largest scenario.
-        kinds, hosts: `[A]`, the kind and the host of each of these actions.
+        kinds, hosts: `[A]`, the kind and the host of each action.
         is_misinforming: whether Blue does not know the kinds of its decoys.
         decoy_kinds: the kinds of actions that set up decoys.
     """
@@ -86,7 +87,8 @@ class NetworkFacts:
         return self  # Facts never change.
 
     def can_do(self, kind: str) -> NDArray[np.bool_]:
-        """Return, for each scenario, whether Blue has actions of a kind or NEXT_DECOY, `[K]`."""
+        """Return, for each scenario, whether Blue has actions of this kind, `[K]`. Blue always has
+        NEXT_DECOY."""
         if kind == NEXT_DECOY:
             return np.ones(len(self.scenarios), np.bool_)
         return np.array([kind in kinds for kinds in self._kinds_of_scenarios])
@@ -115,8 +117,8 @@ class NetworkFacts:
 
     @functools.cached_property
     def joined(self) -> NDArray[np.bool_]:
-        """Whether two hosts share a subnet, and whether the first leads Red to the second,
-        `[K, 2, H, H]`."""
+        """For each pair of hosts: whether both share a subnet, and whether the first host leads Red
+        to the second host, `[K, 2, H, H]`."""
         joined = np.zeros((len(self.scenarios), 2, self.n_hosts, self.n_hosts), np.bool_)
         for number, scenario in enumerate(self.scenarios):
             size = len(scenario.hosts)
@@ -130,9 +132,8 @@ class NetworkFacts:
     def fits(self) -> Indices:
         """Masks of the decoys that can be set up on each host, `[K, H]`.
 
-        Blue does not know the kinds of Misinform's decoys: the lowest bits stand for as many
-        decoys as the host can have.
-        """
+        Blue does not know which kind of decoy Misinform sets up. Then the mask of a host that can
+        have n decoys has its n lowest bits set."""
         fits = np.zeros((len(self.scenarios), self.n_hosts), np.int64)
         for number, scenario in enumerate(self.scenarios):
             network = tables_of(scenario)
@@ -165,9 +166,8 @@ class NetworkFacts:
 class BlueDecoys:
     """The decoys that Blue has in N envs, which are numbered from 0.
 
-    playing: the scenario of each env, `[N]`. If it is None, all envs play the first scenario.
-    masks: the decoys in place on each host, `[N, H]`, see `NetworkFacts.fits`.
-    """
+    playing: the scenario of each env, `[N]`. If this is None, all envs play the first scenario.
+    masks: the decoys in place on each host, `[N, H]`, see `NetworkFacts.fits`."""
 
     def __init__(self, facts: NetworkFacts, playing: Indices | None = None) -> None:
         self.facts = facts
@@ -193,7 +193,7 @@ class BlueDecoys:
         self.masks[envs, hosts] = np.where(tables.RESETS[facts.kinds[actions]], 0, before | set_up)
 
     def useful(self, envs: Sequence[int] | Indices) -> Indices:
-        """Return masks of the decoys that would have an effect if set up now, `[M, H]`."""
+        """Return masks of the decoys that would have an effect if Blue set them up, `[M, H]`."""
         beside = self._beside(self.masks[envs], with_effect=True)
         return beside & self.facts.fits[self.scenarios(envs)]
 
@@ -204,9 +204,8 @@ class BlueDecoys:
         """Return which actions can be useful in M envs, `[M, A]`.
 
         These are Sleep, and the actions on hosts that Red can take and Blue can free. A decoy is
-        useful if CybORG can set it up beside the decoys in place. Monitor is not useful, because
-        Blue monitors at the end of every step anyway.
-        """
+        useful if CybORG can set up this decoy beside the decoys in place. Monitor is not useful,
+        because CybORG lets Blue monitor at the end of every step."""
         facts = self.facts
         scenarios = self.scenarios(envs)
         possible = facts.fits[scenarios] & self._beside(self.masks[envs], with_effect=False)
@@ -222,7 +221,7 @@ def scenarios_in(playing: Indices | None, envs: Sequence[int] | Indices) -> Indi
 
 
 def with_rows(rows: NDArray[Any], n: int) -> NDArray[Any]:
-    """Return the rows, with zeros appended if they are fewer than n."""
+    """Return the rows, with rows of zeros appended until there are n."""
     return np.concatenate([rows, np.zeros((max(n - len(rows), 0), *rows.shape[1:]), rows.dtype)])
 
 
@@ -230,12 +229,12 @@ def with_rows(rows: NDArray[Any], n: int) -> NDArray[Any]:
 def decoys_beside(with_effect: bool) -> Indices:
     """Return, for each mask of decoys in place, the decoys that CybORG can set up, `[256]`.
 
-    with_effect: leave out decoys whose port is open already, because they have no effect.
-    """
+    with_effect: whether to leave out decoys whose port is open already. They have no effect."""
     in_mask = _in_masks()
     opens = tables.DECOY_PORT[: tables.N_DECOYS]
     needs = tables.DECOY_FREE_PORT[: tables.N_DECOYS]
-    # By mask and decoy: whether the mask's decoys open the port that this decoy needs, or opens.
+    # By mask and decoy: whether the mask's decoys open the port that this decoy needs to be free,
+    # and whether they open the port that this decoy opens.
     is_used = (in_mask[:, :, None] & (opens[:, None] == needs)).any(axis=1)
     is_open = (in_mask[:, :, None] & (opens[:, None] == opens)).any(axis=1)
     possible = ~in_mask & ~is_used
@@ -245,11 +244,11 @@ def decoys_beside(with_effect: bool) -> Indices:
 
 @functools.cache
 def likeliest_decoys() -> Indices:
-    """Return, for each mask, the decoy that Red attacks most readily, `[256]`. -1: no decoy."""
+    """Return, for each mask of decoys, the decoy that Red prefers to attack, `[256]`, or -1."""
     in_mask = _in_masks()
     preference = tables.PREFERENCE.tolist()
     ranks = [preference.index(port) for port in tables.DECOY_PORT[: tables.N_DECOYS]]
-    # The sort is stable: of two decoys on one port, the first counts.
+    # The sort is stable, so the first of two decoys on one port has the better rank.
     in_order = np.argsort(ranks, kind="stable")
     first = in_order[in_mask[:, in_order].argmax(axis=1)]
     return np.where(in_mask.any(axis=1), first, -1)
@@ -262,8 +261,8 @@ def _in_masks() -> NDArray[np.bool_]:
 
 
 def joined_hosts(scenario: Scenario) -> dict[str, NDArray[np.bool_]]:
-    """Return relations of hosts, `[H, H]`. In "subnet", both are in one subnet, or are the same
-    host. In "leads to", the first leads Red to the second. "led to" is the inverse."""
+    """Return three relations of hosts, bool `[H, H]`. "subnet": both hosts are in one subnet.
+    "leads to": the first host leads Red to the second host. "led to" is the inverse."""
     hosts = scenario.hosts
     n = len(hosts)
     subnet, leads = np.zeros((2, n, n), np.bool_)
@@ -309,9 +308,8 @@ def facts_of(scenario: Scenario, graph: Mapping[str, Reach]) -> NDArray[np.uint8
 def _depths(scenario: Scenario, graph: Mapping[str, Reach]) -> dict[str, int]:
     """Return, for each host that Red finds, how many hosts Red has to take first.
 
-    Red finds a host on another host, or by a scan of the host's subnet. Red can scan a subnet after
-    it has found one of the subnet's hosts.
-    """
+    Red finds a host's address on another host, or by a scan of the host's subnet. Red can scan a
+    subnet after it has found one host of this subnet."""
     depths = {scenario.red_host: 0}
     scanned = {scenario.subnet_of[scenario.red_host]}
     for depth in range(1, len(graph) + 1):
@@ -332,7 +330,7 @@ def untold_facts(scenario: Scenario) -> NetworkFacts:
 
 
 def facts_for(policy: NumpyPolicy, scenarios: Sequence[Scenario]) -> NetworkFacts:
-    """Return what a policy knows of scenarios. It sees edges if its network reads edges."""
+    """Return what a policy knows of scenarios, with edges if the policy's network reads edges."""
     edges = policy.parameters.network_args.get("layout", {}).get("edges", {})
     tells_edges = any(column >= 0 for rows in edges.values() for *_, column in rows)
     return NetworkFacts(scenarios, tells_edges=tells_edges)

@@ -1,4 +1,4 @@
-"""Records of Blue's observations: compiled code and CybORG fill equal records. No torch."""
+"""Records of Blue's observations. Compiled code and CybORG fill equal records."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from workflow_rl.cage2.scenario.scenario import Scenario
 
 ACTION_CHARACTERS = 64
-"""A record cuts Red's action at this length. The actions of CAGE-2's red agents are shorter."""
+"""A record cuts Red's action at this length. All actions of CAGE-2's red agents are shorter."""
 
 
 @functools.cache  # Envs make records at every step.
 def record_of(network: Scenario) -> np.dtype[Any]:
-    """Return the type of a record: the bits after a step, the hosts on which a process was caught
-    in the step, and Red's action. No blue agent reads the action: result files need it."""
+    """Return the type of a record: the bits after a step, the hosts on which CybORG noticed a
+    suspicious process in the step, and Red's action. Blue agents do not read Red's action; result
+    files need it."""
     return np.dtype(
         [
             ("obs", np.uint8, network.obs_size),

@@ -1,4 +1,4 @@
-"""Red agents that draw actions outside the simulators, to reach states that are seldom seen."""
+"""Red agents that draw actions at random outside the simulators, to test rare states."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Draw: TypeAlias = Callable[[NDArray[np.uint8], np.random.Generator], int]
 
 
 class DrawnRed:
-    """An Actor of one env, whose log-probabilities are NaN. draw: returns an action, from the mask
-    of possible actions and a generator."""
+    """An Actor of one env. Its log-probabilities are NaN. draw: takes the mask of possible actions
+    and a generator, and returns an action."""
 
     policy_version = 0
 
@@ -42,7 +42,7 @@ def possible_action(mask: NDArray[np.uint8], random: np.random.Generator) -> int
 
 
 def impossible_action(mask: NDArray[np.uint8], random: np.random.Generator) -> int:
-    """Draw an impossible action with probability 0.5, and otherwise a possible one."""
+    """Draw an impossible action with probability 0.5, or else a possible action."""
     impossible = np.flatnonzero(mask == 0)
     if len(impossible) and random.random() < 0.5:
         return int(random.choice(impossible))

@@ -1,7 +1,7 @@
 """Blue agents that follow a fixed rule: the baselines of CAGE Challenge 2.
 
 `react-remove` and `react-restore` play exactly like CybORG's `BlueReactRemoveAgent` and
-`BlueReactRestoreAgent`. `decoys` is the strongest of them.
+`BlueReactRestoreAgent`. `decoys` is the strongest scripted agent.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from workflow_rl.errors import ConfigError
 class ScriptedBlue(Blue):
     """A blue agent that follows a rule. Its log-probabilities are NaN.
 
-    A subclass defines the agent's memory of an episode, and its next action.
+    A subclass defines the agent's memory of an episode, and how the agent chooses an action.
 
     reads_suspicious: whether the agent reads the suspicious hosts of a record.
     """
@@ -78,20 +78,20 @@ class RandomAgent(ScriptedBlue):
 
 @dataclass
 class Treatments:
-    """The memory of a react agent: the hosts to treat, in this order, and whether its last action
-    was to monitor."""
+    """The memory of a react agent. queue: the hosts that wait for treatment, the next host first.
+    has_monitored: whether the agent's last action was Monitor."""
 
     queue: list[int] = field(default_factory=list)
     has_monitored: bool = False
 
 
 class ReactAgent(ScriptedBlue):
-    """An agent that monitors until a process is caught, and then treats the hosts in turn.
+    """An agent that monitors until it sees a suspicious process, and then treats the hosts in turn.
 
-    The agent reads the mask of suspicious hosts, because the 52 bits do not suffice. They show a
-    host as exploited if a process was caught or if SSH passwords were guessed, but CybORG's agents
-    react to caught processes only. As in CybORG, the agent leaves User0, where Red begins, to Red.
-    While it treats a host, it misses what monitoring shows.
+    CybORG's agents react to suspicious processes only. The 52 bits also show a host as exploited if
+    Red guessed SSH passwords there, so this agent reads the mask of suspicious hosts. As in CybORG,
+    the agent never treats User0, where Red begins. While the agent treats a host, it does not
+    notice new suspicious hosts.
 
     treatment: the kind of action that treats a host.
     """
@@ -121,8 +121,8 @@ class ReactAgent(ScriptedBlue):
 
 @dataclass
 class Defence:
-    """The memory of a decoy agent: the decoys that each host lacks, the hosts in the order of
-    analysis, and the host from which the agent removed Red in the last step."""
+    """The memory of a decoy agent. missing: the decoys that each host lacks. to_analyse: the hosts,
+    in the order of analysis. removed: the host of a Remove in the last step, or ""."""
 
     missing: dict[str, list[str]]
     to_analyse: list[str]
@@ -130,8 +130,8 @@ class Defence:
 
 
 class DecoyAgent(ScriptedBlue):
-    """An agent that first sets up decoys on the hosts that are worth most, and then analyses all
-    hosts in turn.
+    """An agent that first sets up decoys on the most valuable hosts, and then analyses hosts in
+    turn.
 
     The agent removes Red from a host that looks compromised. It restores the host if Red is
     privileged there, or if the host still looks compromised after the removal. A Restore ends the
@@ -153,7 +153,7 @@ class DecoyAgent(ScriptedBlue):
         tables = tables_of(network)
         names = network.hosts
         worth = tables.of["worth_of_host"] + 10 * np.isin(names, network.ot_hosts)
-        # Red's first host stays Red's, and no attacker of the challenge goes to Blue's server.
+        # Blue cannot free Red's first host. The challenge's attackers never attack Blue's server.
         is_treated = (tables.of["n_blue_sessions"] == 1) & (np.array(names) != network.red_host)
         treated = [host for host in np.argsort(-worth, kind="stable") if is_treated[host]]
         self._hosts = {names[host]: int(host) for host in treated}
@@ -175,7 +175,7 @@ class DecoyAgent(ScriptedBlue):
     def _chosen(self, memory: Defence, obs: NDArray[np.uint8]) -> str:
         removed = memory.removed
         memory.removed = ""
-        compromise = obs.reshape(-1, 4)[:, 2:]  # Two bits a host, both set if Red is privileged.
+        compromise = obs.reshape(-1, 4)[:, 2:]  # Both bits of a host are set if Red is privileged.
         shown = {name: compromise[host] for name, host in self._hosts.items()}
         compromised = [name for name, bits in shown.items() if any(bits)]
         for name in compromised:
@@ -209,8 +209,7 @@ def scripted_blue(name: str, network: Scenario | None = None) -> ScriptedBlue:
     """Return the scripted agent of this name, one of `SCRIPTED_AGENTS`.
 
     network: the agent's scenario, by default Scenario 2. Raises ValueError for another name, and
-    ConfigError if Blue lacks the agent's actions in the network.
-    """
+    ConfigError if Blue lacks the agent's actions in the network."""
     if name not in _AGENTS:
         raise ValueError(f"agent={name!r}: choose one of {', '.join(SCRIPTED_AGENTS)}")
     return _AGENTS[name](name, network or Scenario.scenario2())
@@ -227,22 +226,21 @@ MIXTURES = {
         "Restore": 0.1,
     },
 }
-"""Blue agents that draw a kind of action, then an action. They reach states that scripted agents
-seldom reach."""
+"""Blue agents that draw a kind of action, then an action of this kind. They reach states that the
+other scripted agents seldom reach."""
 HOARDERS = {
     "decoys-only": {"Decoy": 1.0},
-    # CybORG sets up any number of DecoyVsftpd on one host.
+    # CybORG allows any number of DecoyVsftpd on one host.
     "stacked-decoys": {"DecoyVsftpd": 1.0},
     "decoys-on-one-host": {"DecoyVsftpd Enterprise1": 1.0},
 }
-"""Blue agents that set up decoys and never remove any, to test long episodes."""
+"""Blue agents that only set up decoys, so that hosts fill with processes in long episodes."""
 
 
 class MixedAgent(ScriptedBlue):
-    """A blue agent that draws the kind of an action by weight, then the action.
+    """A blue agent that draws a kind of action by its weight, then an action of this kind.
 
-    weights: the probability of each kind, by what the actions' names begin with.
-    """
+    weights: the probability of each kind. A kind is the beginning of its actions' names."""
 
     def __init__(self, weights: Mapping[str, float], network: Scenario) -> None:
         super().__init__("mixed", network)
@@ -267,8 +265,7 @@ class MixedAgent(ScriptedBlue):
 def make_blue_agent(name: str, network: Scenario | None = None) -> ScriptedBlue:
     """Return one of SCRIPTED_AGENTS, MIXTURES or HOARDERS. network: by default Scenario 2.
 
-    Raises ValueError if Blue has none of the agent's actions.
-    """
+    Raises ValueError if Blue has none of the agent's actions."""
     network = network or Scenario.scenario2()
     mixture = {**MIXTURES, **HOARDERS}.get(name)
     if mixture is None:
@@ -292,9 +289,8 @@ class ScriptedAgent:
     def act(self, obs: NDArray[Any], info: Mapping[str, Any] | None = None) -> int:
         """Return an index of the network's actions. obs, info: what the env returned last.
 
-        Raises ValueError for an observation of another scenario, and for an `info` that lacks what
-        the agent needs.
-        """
+        Raises ValueError for an observation of another scenario, and if a react agent gets no
+        `info` with "suspicious_hosts"."""
         network = self._blue.network
         suspicious = (info or {}).get("suspicious_hosts")
         if suspicious is None and self._blue.reads_suspicious:

@@ -1,7 +1,7 @@
-"""The observations and action sets of Blue's policies, and an actor that plays on the hosts' bits.
+"""The observations and action sets of Blue's policies, and an actor that observes only hosts' bits.
 
-`viewed_envs` has the envs in which a policy learns. Submissions contain a copy of this module, so
-it needs only NumPy and `agents`.
+A policy learns in the envs of `viewed_envs`. Submissions contain a copy of this module, so it needs
+only NumPy and `agents`.
 """
 
 from __future__ import annotations
@@ -42,14 +42,15 @@ Bits = NDArray[np.uint8]
 BELIEVING = ("belief", "evidence")
 """The observations that show a belief."""
 REMEMBERING = ("history", "evidence")
-"""The observations that show the past."""
+"""The observations that show `HistoryCounts`."""
 LATE = {30: 5, 50: 3, 100: 12}
-"""For each horizon: the number of last steps in which a Restore of a user's host does not pay. The
-numbers are for a score over all horizons. Trials found them: see docs/explanations/champion.md."""
+"""For each horizon: the number of last steps in which a Restore of a user's host costs more than it
+saves. Trials with a score over all horizons gave the numbers: see docs/explanations/champion.md."""
 
 
 class Sees(Protocol):
-    """Makes Blue's observations in several envs, numbered from 0. The caller reports each step."""
+    """Makes Blue's observations in several envs, numbered from 0. The caller has to report each
+    step."""
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
         """Begin episodes in M envs. Return Blue's observations, uint8 [M, D], for obs [M, 4 H]."""
@@ -61,10 +62,10 @@ class Sees(Protocol):
 class View:
     """A `Sees` with one of the observations `table`, `belief`, `evidence` and `history`.
 
-    `belief` begins with the bits of the hosts. `evidence` is the belief, a bit for whether Red has
-    refuted the belief, and the past. `table` and `history` have, for each host, its bits, its facts
-    if policies are told facts, and its past. Then come the past of the whole network, and the pairs
-    of hosts that are joined.
+    `belief` is Blue's belief, which begins with the bits of the hosts. `evidence` adds a bit that
+    says whether Red has refuted the belief, and the past (`HistoryCounts`). `table` has, for each
+    host, its bits, and its facts if `facts.are_told`. `history` adds each host's past and the whole
+    network's past. Both end with the joined pairs of hosts if `facts.tells_edges`.
 
     playing: see `BlueDecoys`. n_shown: D.
     """
@@ -128,9 +129,9 @@ class View:
     def entities(self, choices: Sequence[str]) -> EntityLayout | None:
         """Return the layout of hosts as entities: the columns and the actions of each host.
 
-        choices: the names of the actions. A policy that is told no facts has a trait for each host,
-        which tells the hosts apart. Return None for a belief about another network than Scenario 2,
-        because its hosts have different columns.
+        choices: the names of the actions. If policies observe no facts, each host has a trait of
+        its own, which tells the hosts apart. Return None for a belief together with facts: hosts of
+        other networks have different columns.
         """
         facts = self._facts
         n = facts.n_hosts
@@ -139,7 +140,7 @@ class View:
         tables: dict[str, Any] = {"actions": _verbs_of(choices, facts.host_names)}
         columns = np.arange(n * self._per_host).reshape(n, self._per_host)
         if facts.are_told:
-            # After a host's four bits comes its first fact, "exists".
+            # Column 4, after a host's four bits, is its first fact, "exists".
             tables |= {"present": columns[:, 4], "features": np.delete(columns, 4, axis=1)}
         else:
             beliefs = [] if self._belief is None else [_belief_of_hosts()]
@@ -156,8 +157,8 @@ class View:
 
 
 def _verbs_of(actions: Sequence[str], hosts: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the numbers of the verb and the host of each action. Without a host: the number of the
-    verb among actions without one, and -1."""
+    """Return the numbers of each action's verb and host. An action without a host has host -1, and
+    its verb is numbered among the actions without a host."""
     numbers: dict[bool, dict[str, int]] = {True: {}, False: {}}
     verbs = []
     for action in actions:
@@ -169,7 +170,7 @@ def _verbs_of(actions: Sequence[str], hosts: Sequence[str]) -> list[tuple[int, i
 
 
 def _belief_of_hosts() -> NDArray[np.int64]:
-    """Return the columns of the belief about each host of Scenario 2."""
+    """Return the columns of the belief about each host of Scenario 2, `[H, columns]`, or -1."""
     blue_belief = _blue_belief()
     columns = blue_belief.columns_shown(len(blue_belief.WORTH_A_DECOY))
     decoys = np.full((len(HOSTS), N_DECOYS, 2), -1)
@@ -219,7 +220,7 @@ class BlueBelief:
         return shown
 
     def is_refuted(self, envs: Sequence[int]) -> Bits:
-        """Return, for each of M envs, whether Red has acted as no hypothesis explains, `[M]`."""
+        """Return, for each of M envs, whether no hypothesis explains Red's actions, `[M]`."""
         refuted: Bits = self.beliefs["is_refuted"][envs].astype(np.uint8)
         return refuted
 
@@ -232,18 +233,18 @@ def _blue_belief() -> Any:
 
 
 def plain(obs: Bits) -> Bits:
-    """Return the bits in the one memory layout that compiled code accepts."""
+    """Return the bits as a contiguous array, the only memory layout that compiled code accepts."""
     return np.array(obs, np.uint8, order="C")
 
 
 class ActionSet:
     """Blue's choices: one of `guest.ACTION_SETS`, in envs that are numbered from 0.
 
-    `all` has every action. `by-host` has Sleep, and BY_HOST on each host. NEXT_DECOY sets up the
-    possible decoy that Red attacks most readily, or sleeps if no decoy is possible. In
+    `all` has every action. `by-host` has Sleep, and the kinds BY_HOST on each host. NEXT_DECOY sets
+    up the possible decoy that Red prefers to attack, or sleeps if no decoy is possible. In
     `by-host-timed`, Restore becomes Remove if a horizon of the challenge is near: see LATE. A
-    policy that is told no facts has no choices on hosts that Red cannot take. Any other policy has
-    choices on all hosts, with masks. The caller reports each step.
+    policy that observes facts has choices on all hosts, with masks. Any other policy has choices
+    only on hosts that Red can take. The caller has to report each step.
 
     playing: see `BlueDecoys`. names: the names of the n choices. has_masks: whether a choice can be
     impossible.
@@ -263,12 +264,12 @@ class ActionSet:
         self.n = len(self.names)
         numbers = {action: number for number, action in enumerate(facts.named)}
         self._sleep = numbers["Sleep"]
-        # If Blue lacks a choice's kind of action, the choice stands for Sleep and its mask is 0.
+        # If Blue lacks this kind of action, the choice stands for Sleep and the choice's mask is 0.
         self._actions = np.array([numbers.get(choice, self._sleep) for choice in self.names])
         split = [choice.partition(" ") for choice in self.names]
         self._is_next = np.array([kind == NEXT_DECOY for kind, _, _ in split])
         on_host = np.array([host != "" for _, _, host in split])
-        # A choice without a host has the first host, which `on_host` excludes.
+        # A choice without a host gets the first host as a placeholder, which `on_host` excludes.
         named_hosts = [host or facts.host_names[0] for _, _, host in split]
         self._hosts = np.array([facts.host_names.index(host) for host in named_hosts])
         can = np.array([facts.can_do(kind) for kind, _, _ in split]).T
@@ -300,7 +301,7 @@ class ActionSet:
         return actions
 
     def after(self, envs: Sequence[int], actions: Indices) -> None:
-        """Update the decoys and the time with the indices [M] of Blue's actions in M envs."""
+        """Count a step, and update Blue's decoys, after Blue's actions [M] in M envs."""
         self._decoys.after(envs, actions)
         self._n_steps[envs] += 1
 
@@ -316,9 +317,9 @@ class ActionSet:
 
 @functools.cache
 def _by_the_clock(actions: tuple[str, ...]) -> Indices:
-    """Return the index of the action that replaces each of A actions in each step, `[101, A]`.
+    """Return, for each step and action, the index of the action that replaces it, `[101, A]`.
 
-    The last row counts for all later steps.
+    The last row holds for all later steps.
     """
     instead = np.tile(np.arange(len(actions)), (max(HORIZONS) + 1, 1))
     for number, name in enumerate(actions):
@@ -336,10 +337,8 @@ def _by_the_clock(actions: tuple[str, ...]) -> Indices:
 
 
 class ViewingActor:
-    """An actor of `ViewedEnvs` that plays on the bits of hosts, with all actions.
-
-    facts: what Blue knows of the scenario that it plays.
-    """
+    """Wrap an actor of `ViewedEnvs`, so that it observes the bits of hosts and returns any of
+    Blue's actions. facts: what Blue knows of the scenario in which the actor plays."""
 
     def __init__(
         self,
@@ -356,10 +355,11 @@ class ViewingActor:
         self._view = View(observation, facts)
         self._actions = ActionSet(actions, facts)
         self._opening = [facts.named.index(name) for name in opening]
-        self._made: dict[int, tuple[int, int]] = {}  # By env: the number of actions, the last one.
+        self._made: dict[int, tuple[int, int]] = {}  # By env: number of actions, and last action.
 
     def ask(self, **asked: Any) -> None:
-        """Let the actor follow a request, such as an order, from now on. Raises ValueError."""
+        """Let the actor follow a request, such as an order, from now on. Raises ValueError if the
+        actor takes no requests."""
         if not hasattr(self.actor, "ask"):
             raise ValueError(f"this agent takes no {' and no '.join(asked)}")
         self.actor.ask(**asked)
@@ -371,7 +371,7 @@ class ViewingActor:
         self._made[env] = 0, 0
 
     def meant(self, env: int = 0) -> Indices:
-        """Return, for each of the n choices, the action that it stands for now in env `env`."""
+        """Return the action for which each of the n choices stands now in env `env`, `[n]`."""
         if env not in self._made:
             self.reset(0, env)
         return self._actions.chosen([env] * self._actions.n, np.arange(self._actions.n))
@@ -382,7 +382,7 @@ class ViewingActor:
         Actions of the opening have probability 1.
         """
         obs = np.atleast_2d(obs)
-        # Compiled code checks no shapes: it would read beyond the end of a shorter array.
+        # Compiled code checks no shapes. It would read beyond the end of a shorter array.
         if obs.shape != (len(envs), self._n_bits) or not ((obs == 0) | (obs == 1)).all():
             raise ValueError(f"observations are zeros and ones, ({len(envs)}, {self._n_bits})")
         for env in envs:
@@ -422,8 +422,8 @@ def on_networks(
 ) -> NumpyPolicy:
     """Return the policy for envs of other networks with the same view.
 
-    Raises ValueError if Blue has other kinds of actions there, or if the policy has no entities.
-    """
+    Raises ValueError if Blue has other kinds of actions there, or if the policy's network does not
+    read hosts as entities."""
     if "layout" not in policy.parameters.network_args:
         raise ValueError(
             "its network is made for as many hosts as it saw: train with --network entities or "

@@ -1,1 +1,1 @@
-"""Commands that this guest alone has."""
+"""The commands that only the guest CAGE-2 has."""

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 @click.command("describe-scenario", cls=ClearCommand)
 @click.argument("scenario", metavar="FILE")
 @click.option("--draw", type=click.IntRange(0), metavar="N",
-              help="Describe network N of a family. Training plays only numbers below the "
-                   "family's `networks`.")  # fmt: skip
+              help="Describe network N of a family. Training plays only the networks with numbers "
+                   "below the family's `networks`.")  # fmt: skip
 @click.option("--json", "json_path", type=OutputFile(".json"), metavar="FILE",
-              help="JSON file to write all facts to.")  # fmt: skip
+              help="JSON file for all facts.")  # fmt: skip
 @click.option("--picture", type=OutputFile(".svg", ".png", ".pdf"), metavar="FILE",
-              help="SVG, PNG or PDF file to draw the network in.")  # fmt: skip
+              help="SVG, PNG or PDF file for a picture of the network.")  # fmt: skip
 @click.option("--write", type=OutputFile(".yaml"), metavar="FILE",
-              help="Scenario file to write, for you to change. Images that are not Scenario 2's go "
-                   "into the folder images beside it.")  # fmt: skip
+              help="Scenario file to write, for you to change. Images that Scenario 2 does not "
+                   "have go into the folder images beside this file.")  # fmt: skip
 def describe_scenario(
     scenario: str,
     draw: int | None,
@@ -38,9 +38,9 @@ def describe_scenario(
 ) -> None:
     """Check a scenario of CAGE-2's kind, or a family of scenarios, and describe it.
 
-    FILE is a scenario file in CybORG's format, the file of a family, or scenario2 for the
-    challenge's own scenario. The table shows hosts, their values (of confidentiality, and of an OT
-    service), open ports, and how Red reaches each host while Blue does nothing.
+    FILE is a scenario file in CybORG's format, a family file, or scenario2 for the challenge's own
+    scenario. The table shows the hosts, their values (confidentiality, and the OT service), their
+    open ports, and how Red reaches each host if Blue does nothing.
 
     \b
     Examples:

@@ -43,13 +43,13 @@ _OPTIONS = [
     plain_option("--max-steps", type=click.IntRange(1, MAX_STEPS), default=100,
                  help="Length of an episode in steps."),
     plain_option("--network-episodes", type=click.IntRange(0, 1_000_000), default=0,
-                 help="In the first N episodes of each pair, also compare the simulated "
-                      "networks at every step: sessions by host and privilege, processes, ports, "
-                      "Red's knowledge, and the random numbers drawn. This is ten times as slow."),
+                 help="In the first N episodes of each pair, also compare the simulated networks "
+                      "at every step: sessions, processes, ports, Red's knowledge, and the random "
+                      "numbers drawn. This is ten times as slow."),
     plain_option("--scenario", type=Read("FILE", scenario_text), default=SCENARIO2,
                  help="The network: scenario2, or a scenario file."),
     plain_option("--stock", is_flag=True,
-                 help="Compare with csle-cyborg without the speed-ups, which is slower."),
+                 help="Compare with csle-cyborg without the speed-ups. This is slower."),
 ]  # fmt: skip
 
 
@@ -58,11 +58,11 @@ def parity_of_cage2(**options: Any) -> None:
     """Compare CybORG and the compiled simulator of CAGE-2.
 
     The red agents any-action, possible-action and impossible-action draw Red's actions outside of
-    both simulators. For them, the command also compares what Red sees.
+    both simulators. With these red agents, the command also compares Red's observations.
     """
     blues = _names(options["blues"], BLUE_AGENTS, options, "--blue", "checkpoint")
     scenario = _one_scenario(options["scenario"])
-    # The drawn red agents know only Scenario 2's actions.
+    # DRAWN_REDS draw from Scenario 2's actions, so they cannot play in another scenario.
     able = (*RED_AGENTS, *DRAWN_REDS) if scenario.is_scenario2 else able_reds(scenario)
     reds = _names(options["red_agents"], able, options, "--red-agent", "red_checkpoint")
     for red in reds:
@@ -80,7 +80,7 @@ def parity_of_cage2(**options: Any) -> None:
             Cage2(simulator=simulator, scenario=scenario.text).check()
         except ConfigError as error:
             raise click.UsageError(error.message) from None
-    # The simulator is compiled once here, for all processes.
+    # This compiles the simulator once, so that the processes load it from disk.
     Cage2(simulator="compiled", max_steps=max_steps, scenario=scenario.text).check()
     challenge = Cage2Comparison(simulator, max_steps, scenario, agents, red_agents)
     if _n_different(challenge, options):
@@ -126,9 +126,8 @@ def _n_different(challenge: Cage2Comparison, options: dict[str, Any]) -> int:
 def _names(
     asked: tuple[str, ...], names: tuple[str, ...], options: dict[str, Any], option: str, file: str
 ) -> tuple[str, ...]:
-    """Return the agents that an option asks for, without duplicates, or else all `names`.
-
-    file: the name of the option that names the file of CHECKPOINT."""
+    """Return the agents that an option asks for, each once. If it asks for none, return all
+    `names`, and CHECKPOINT if its file is given. file: the name of the option for this file."""
     checkpoint: Path | None = options[file]
     if asked:
         names = tuple(dict.fromkeys(asked))

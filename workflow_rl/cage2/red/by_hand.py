@@ -1,6 +1,6 @@
-"""Attackers of CAGE-2 that were written by hand, for any network: opponents, and examples.
+"""Attackers of CAGE-2 that were written by hand, as opponents and as examples.
 
-Each class is one way to attack. `--red-agent` takes the names of `roster.LIBRARY`.
+They play on any network. `roster.LIBRARY` has the names under which `--red-agent` knows them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ EXPLOIT, ESCALATE, IMPACT = "ExploitRemoteService", "PrivilegeEscalate", "Impact
 
 
 class GreedyRed:
-    """Choose Impact if possible, or else escalate, exploit or scan. In one of five steps, draw.
-
-    done: the actions that succeeded, until something fails on their host.
-    """
+    """Choose an action of the first kind in ORDER that is possible, but any action at random in one
+    of five steps. done: the actions that succeeded. An action that fails on a host takes all
+    actions on this host out of `done`."""
 
     ORDER: tuple[str, ...] = (IMPACT, ESCALATE, EXPLOIT, SCAN, DISCOVER)
 
@@ -49,7 +48,7 @@ class GreedyRed:
         return [name for name in seen.possible[1:] if name not in self.done]
 
     def first_of(self, kinds: tuple[str, ...], actions: list[str]) -> str:
-        """Return a drawn action of the first kind that has one, or Sleep."""
+        """Return a random action of the first kind in `kinds` that `actions` has, or Sleep."""
         for kind in kinds:
             if options := [name for name in actions if name.startswith(kind)]:
                 return self.random.choice(options)
@@ -63,7 +62,7 @@ class SpreadRed(GreedyRed):
 
 
 class QuietRed(GreedyRed):
-    """Act in half of the steps, so as to be noticed less."""
+    """Act in half of the steps, so that Blue notices less."""
 
     def choose(self, seen: Seen) -> str:
         return "Sleep" if self.random.random() < 0.5 else super().choose(seen)
@@ -92,7 +91,7 @@ class ReturningRed(GreedyRed):
 
 
 class DecoyShyRed(GreedyRed):
-    """Do not repeat a failed exploit for ten steps, because the host may have a decoy."""
+    """Wait ten steps before a failed exploit is tried again: the host may have a decoy."""
 
     def begin(self, random: random.Random) -> None:
         super().begin(random)
@@ -106,7 +105,7 @@ class DecoyShyRed(GreedyRed):
 
 
 class LastFoundRed(GreedyRed):
-    """Choose the last target in the order of actions, so as to get deep into the network."""
+    """Choose the last possible target in the list of actions, which is deepest in the network."""
 
     def first_of(self, kinds: tuple[str, ...], actions: list[str]) -> str:
         for kind in kinds:

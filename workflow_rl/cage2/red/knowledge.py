@@ -1,4 +1,4 @@
-"""What Red knows and believes, followed from outside, as the row that `Cage2RedEnv` shows."""
+"""Compute the row that `Cage2RedEnv` shows from CybORG's state and Red's actions."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class RedKnowledge:
         Args:
             action: Red's action, one of `Scenario.red_action_names`.
             succeeded: None if the success is unknown.
-            known: whether Red knows each "NAME subnet", "NAME address", "NAME name" (of a host) and
-                "NAME ports".
+            known: whether Red knows each fact. A fact is "SUBNET subnet", "HOST address",
+                "HOST name" or "HOST ports".
         """
         kind, _, target = action.partition(" ")
         if kind == "ExploitRemoteService" and succeeded:

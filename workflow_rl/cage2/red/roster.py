@@ -24,8 +24,8 @@ LIBRARY: Mapping[str, str] = {
     "last-found": "workflow_rl.cage2.red.by_hand:LastFoundRed",
     "stubborn": "workflow_rl.cage2.attackers:Stubborn",
 }
-"""The classes of the attackers that were written by hand, by their names."""
-# Little can be learned against SleepAgent.
+"""The names of the attackers that were written by hand, with their classes."""
+# "attackers" draws SleepAgent seldom, because Blue learns little against it.
 REDS = Roster(
     RED_AGENTS,
     {
@@ -39,9 +39,9 @@ REDS = Roster(
 
 @functools.lru_cache(2048)
 def refusals(played: Scenario | ScenarioFamily) -> Mapping[str, str | None]:
-    """Return for each of the challenge's red agents why it cannot play, or None if it can.
+    """Return, for each of the challenge's red agents, why it cannot play, or None if it can play.
 
-    A red agent that can play in the start of a family can play in all its networks.
+    A red agent that can play in a family's start, from every entry, can play in all its networks.
     """
     if not isinstance(played, Scenario):
         start = played.start
@@ -59,19 +59,20 @@ def refusals(played: Scenario | ScenarioFamily) -> Mapping[str, str | None]:
 
 
 def able_reds(played: Scenario | ScenarioFamily) -> tuple[str, ...]:
-    """Return the challenge's red agents that can play."""
+    """Return the names of the challenge's red agents that can play."""
     return tuple(name for name, problem in refusals(played).items() if problem is None)
 
 
 def problem_of_reds(played: Scenario | ScenarioFamily, reds: Attackers) -> str | None:
-    """Return why one of the red agents cannot play, and which can. Return None if all can play."""
+    """Return a text that says why a red agent cannot play, and which red agents can. Return None if
+    all of `reds` can play."""
     reasons = refusals(played)
     for red in reds.members:
         if (reason := reasons.get(red.name)) is not None:
             able = " or ".join(able_reds(played))
             return f"{red.name} cannot play in {played}: {reason}; choose {able}"
         if red.name not in RED_AGENTS and not isinstance(played, Scenario):
-            return f"{red.name} is of your own: families have {', '.join(RED_AGENTS)}"
+            return f"{red.name} cannot play in a family: choose of {', '.join(RED_AGENTS)}"
     return None
 
 
@@ -84,17 +85,18 @@ def checked_reds(scenario: Scenario, red_agent: Any) -> Attackers:
 
 
 def _missing_for_meander(scenario: Scenario) -> str | None:
-    """RedMeanderAgent raises an error if it holds all hosts that it knows, without GOAL. When it
-    loses hosts, it looks for the addresses of its hosts with Op or Ent in their names."""
+    """Return why RedMeanderAgent cannot play a scenario, or None. It raises an error if it holds
+    all hosts that it knows and GOAL is not among them. When it loses hosts, it also raises an error
+    if it begins on a host with Op or Ent in its name."""
     from workflow_rl.cage2.attack_graph import attack_graph
 
     if any(part in scenario.red_host for part in ("Op", "Ent")):
-        return f"it loses its way where Red begins on a host like {scenario.red_host}"
+        return f"it raises an error if Red begins on a host such as {scenario.red_host}"
     graph = attack_graph(scenario)
     known = [reach for reach in graph.values() if reach.found_from]
     goal_is_held = GOAL in graph and graph[GOAL].is_held
     if not goal_is_held and all(reach.is_held for reach in known):
-        return f"it ends where it holds all hosts that Red can find, and no {GOAL} is among them"
+        return f"it raises an error when Red holds all hosts that it can find, without {GOAL}"
     return None
 
 
@@ -102,4 +104,4 @@ _MISSING_FOR: Mapping[str, Callable[[Scenario], str | None]] = {
     "B_lineAgent": missing_for_b_line,
     "RedMeanderAgent": _missing_for_meander,
 }
-"""For red agents that do not play everywhere: a function that returns what a scenario lacks."""
+"""For each red agent that cannot play everywhere: a function that returns what a scenario lacks."""

@@ -3,12 +3,12 @@
 Who plays where:
 
 - The challenge's red agents play in compiled code and in CybORG.
-- Programs with `begin` and `act` (see `attackers`) and trained policies play in compiled code, even
-  if CybORG is asked for.
-- Programs with `get_action` act as csle-cyborg's agents do. They play in CybORG, even if compiled
-  code is asked for. If only compiled code can play, `batches_of` refuses them: in a vector env,
-  beside a teacher, and with the observation true-state.
-- Only the challenge's red agents play in a family of networks: see `roster`.
+- Programs with `begin` and `act` (see `attackers`) and trained policies always play in compiled
+  code, even if the simulator is "cyborg".
+- Programs with `get_action`, as csle-cyborg's agents have it, always play in CybORG, even if the
+  simulator is "compiled". Some uses need compiled code: a vector env, a teacher, and the
+  observation true-state. There, `batches_of` refuses these programs.
+- In a family of networks, only the challenge's red agents play: see `roster`.
 """
 
 from __future__ import annotations
@@ -36,11 +36,9 @@ if TYPE_CHECKING:
 
 
 def with_policies(attackers: Attackers, scenario: Scenario) -> Attackers:
-    """Return the attackers, with the policies of trained attackers loaded.
+    """Return the attackers, with the policies of trained attackers loaded. So workers do not read
+    policy files. scenario: the scenario that is played. Raises AttackerError."""
 
-    Workers do not read the files of policies. scenario: the one that is played. Raises
-    AttackerError.
-    """
     members = (
         dataclasses.replace(member, given=found(member, scenario)) if member.is_path else member
         for member in attackers.members
@@ -49,13 +47,13 @@ def with_policies(attackers: Attackers, scenario: Scenario) -> Attackers:
 
 
 def found(attacker: Attacker, scenario: Scenario) -> Any:
-    """Return an attacker's class, object or `PolicyAttacker`. Its module is imported if need be.
+    """Return an attacker's class, object or `PolicyAttacker`. This may import the class's module.
 
-    scenario: the one that is played. Raises AttackerError.
+    scenario: the scenario that is played. Raises AttackerError.
     """
     if attacker.is_path:
-        # The policy draws its actions. A policy that always takes the likeliest action may repeat
-        # an action that does nothing.
+        # The policy samples its actions. If it always took the likeliest action, it might repeat an
+        # action that has no effect.
         return PolicyAttacker(red_policy(attacker.name, greedy=False, scenario=scenario))
     red = attacker.found()
     if acts_in_cyborg(red) or (hasattr(red, "act") and hasattr(red, "begin")):
@@ -67,15 +65,14 @@ def found(attacker: Attacker, scenario: Scenario) -> Any:
 
 
 def acts_in_cyborg(red: Any) -> bool:
-    """Return whether a class or object acts as csle-cyborg's agents do."""
+    """Return whether a class or object has the interface of csle-cyborg's agents."""
     return hasattr(red, "get_action")
 
 
 def in_cyborg(attackers: Attackers, scenario: Scenario) -> list[str]:
-    """Return the names of the red agents that CybORG plays, whatever simulator is asked for.
+    """Return the names of the users' red agents that always play in CybORG.
 
-    Compiled code plays all other red agents of users, even if CybORG is asked for. Raises
-    AttackerError.
+    All other red agents of users always play in compiled code. Raises AttackerError.
     """
     return [
         attacker.name for attacker in attackers.foreign if acts_in_cyborg(found(attacker, scenario))
@@ -83,9 +80,9 @@ def in_cyborg(attackers: Attackers, scenario: Scenario) -> list[str]:
 
 
 def batch_of(red: Any) -> AttackerBatch:
-    """Return the batch with which compiled code plays a red agent.
+    """Return a red agent as the `AttackerBatch` that compiled code needs.
 
-    red: a class, an object, which is copied, or a `PolicyAttacker`.
+    red: a class, an object, or a `PolicyAttacker`. Objects are copied.
     """
     if isinstance(red, PolicyAttacker):
         return copy.deepcopy(red)
@@ -96,9 +93,9 @@ def batch_of(red: Any) -> AttackerBatch:
 def batches_of(
     attackers: Iterable[Attacker], scenario: Scenario, why: str = ""
 ) -> dict[str, AttackerBatch]:
-    """Return the batches with which attackers play in compiled code, by the attackers' names.
+    """Return the `AttackerBatch` of each attacker, by the attackers' names. Raises AttackerError.
 
-    why: why compiled code has to play, for the message. Raises AttackerError.
+    why: the reason why compiled code has to play, for the message.
     """
     reds = {attacker.name: found(attacker, scenario) for attacker in attackers}
     for name, red in reds.items():
@@ -109,10 +106,9 @@ def batches_of(
 
 
 def red_policy(name: str, greedy: bool, scenario: Scenario) -> NumpyPolicy:
-    """Return the policy of a trained red agent, by its run folder or file.
+    """Return the policy of a trained red agent. name: its run folder or policy file. scenario: the
+    scenario that it plays. Raises AttackerError."""
 
-    scenario: the one that it plays. Raises AttackerError.
-    """
     from workflow_rl.agents.policies.distributions import Categorical
     from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
     from workflow_rl.runs.saved_agent import load_saved
@@ -150,7 +146,8 @@ def red_policy(name: str, greedy: bool, scenario: Scenario) -> NumpyPolicy:
 
 
 class ProgramOnRows:
-    """An attacker that knows only the rows of `SeenBatch`: it has no simulator to ask."""
+    """An attacker that gets only the rows of `SeenBatch`. It cannot read `Seen.addresses` and
+    `Seen.observation`, because there is no simulator."""
 
     def __init__(self, make: Callable[[], RedProgram], action_names: tuple[str, ...]) -> None:
         self._attackers = OneByOne(make)
@@ -167,7 +164,7 @@ class ProgramOnRows:
 
 
 def compile_for_users(scenario: Scenario, max_steps: int) -> None:
-    """Compile the functions by which users' red agents and one of the challenge's play."""
+    """Compile the functions with which users' red agents and the challenge's red agents play."""
     from workflow_rl.cage.red_program import Asleep
     from workflow_rl.cage2.compiled.batched_simulator import CompiledEnvs
     from workflow_rl.cage2.compiled.description import tables_of

@@ -1,8 +1,8 @@
-"""The networks that CAGE-2 plays: a scenario, or a family of which each episode draws one.
+"""The networks that CAGE-2 plays: a scenario, or a family from which each episode draws a scenario.
 
-In goes what a user names: scenario2, scenario1b, a scenario file of CybORG's, or the file of a
-family. A run keeps the text of it. Out comes a `Scenario` or a `ScenarioFamily` that was checked.
+The input is what a user names: scenario2, scenario1b, a scenario file in CybORG's format, or a
+family file. The output is a checked `Scenario` or `ScenarioFamily`. A run keeps its text.
 
-Start reading at `loading`. `scenario` is the value, `files` reads and writes YAML, `checks` refuses
-what cannot be played, `family` draws networks, and `report` describes one in words and pictures.
+Start reading at `loading`. `scenario` has the value, `files` reads and writes YAML, `checks`
+refuses scenarios that cannot be played, `family` draws networks, and `report` describes a network.
 """

@@ -1,6 +1,6 @@
-"""The actions of CAGE-2: Blue's and its decoys, Red's and its exploits, each described once.
+"""The actions of CAGE-2: Blue's actions and decoys, and Red's actions and exploits.
 
-All lists of actions follow from these tables. The order of a table is the order of numbers.
+All lists of actions follow from these tables, and all numbers from the order of a table's rows.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ class Decoy(NamedTuple):
     """A service that Blue sets up to deceive Red.
 
     port: the port that the decoy opens. free_port: the port that has to be free. system: the
-    operating system, or None for any. as_system: whether it runs as SYSTEM, not as Blue's own user.
-    """
+    operating system, or None for any. as_system: whether the decoy runs as SYSTEM, and not as the
+    user of Blue's session."""
 
     port: int
     free_port: int
@@ -25,14 +25,13 @@ class Decoy(NamedTuple):
 class BlueKind(NamedTuple):
     """A kind of Blue's actions.
 
-    does: its effect in words. on_host: whether its target is a host. cost: in tenths of a reward.
-    decoy: the decoy that it sets up. sets_up_one_of: the decoys of which it sets up one. leaves:
-    what Blue's table shows afterwards of a host that looked compromised, or "" for no change.
-    resets: whether it ends all decoys, files and sessions that were added to the host. by_host:
-    whether the action sets by host offer it. near_the_end: the kind that replaces it in a timed
-    action set, if too few steps are left for it to pay. scenarios: the challenges that have it.
-    counted: the cost of a step that counts it: see `cage2.costs`.
-    """
+    does: the effect in words. on_host: whether the target is a host. cost: in tenths of a reward.
+    decoy: the decoy that the action sets up. sets_up_one_of: decoys, one of which the action sets
+    up. leaves: what Blue's table then shows of a host that looked compromised, or "" for no change.
+    resets: whether the action ends all decoys, files and sessions that were added to the host.
+    by_host: whether the action sets by host offer this kind. near_the_end: the kind that replaces
+    this kind in a timed action set near a horizon, or "". scenarios: the numbers of the challenges
+    that have this kind. counted: the name of the cost that counts this kind: see `cage2.costs`."""
 
     does: str = ""
     on_host: bool = True
@@ -48,7 +47,7 @@ class BlueKind(NamedTuple):
 
     @property
     def deceives(self) -> bool:
-        """Whether it sets up a decoy."""
+        """Whether an action of this kind sets up a decoy."""
         return self.decoy is not None or self.sets_up_one_of != ()
 
 
@@ -75,7 +74,8 @@ BLUE: dict[str, BlueKind] = {
     "DecoySSHD": _decoy(Decoy(22, 22)),
     "DecoySvchost": _decoy(Decoy(3389, 3389, "WINDOWS")),
     "DecoyTomcat": _decoy(Decoy(443, 443)),
-    # CybORG does not check the port that this decoy opens. A host can have any number of them.
+    # CybORG checks another port than the port that this decoy opens. So a host can have any number
+    # of these decoys.
     "DecoyVsftpd": _decoy(Decoy(80, 21, "LINUX")),
     "Misinform": BlueKind(
         "sets up one of five decoy services, on any operating system",
@@ -95,9 +95,9 @@ BLUE: dict[str, BlueKind] = {
 }
 DECOYS = {name: kind.decoy for name, kind in BLUE.items() if kind.decoy is not None}
 NEXT_DECOY = "NextDecoy"
-"""The choice, in action sets by host, that stands for all decoys of a host."""
+"""The choice, in action sets by host, that sets up a host's next decoy."""
 BY_HOST = (*(name for name, kind in BLUE.items() if kind.by_host), NEXT_DECOY)
-"""What an action set by host offers on each host."""
+"""The choices that an action set by host offers on each host."""
 
 
 def blue_kinds(challenge: int) -> tuple[str, ...]:
@@ -106,7 +106,7 @@ def blue_kinds(challenge: int) -> tuple[str, ...]:
 
 
 def blue_action_names(kinds: Iterable[str], hosts: Sequence[str]) -> tuple[str, ...]:
-    """Return Blue's actions by index, named as CybORG prints them."""
+    """Return the names of Blue's actions, by index, as CybORG prints them."""
     names = []
     for kind in kinds:
         if BLUE[kind].on_host:
@@ -122,15 +122,14 @@ def report_group_of(kind: str) -> str:
 
 
 GROUPS = tuple(dict.fromkeys(map(report_group_of, BLUE)))
-"""The names of Blue's actions in reports."""
+"""The names of all kinds of Blue's actions in reports."""
 
 
 class RedKind(NamedTuple):
     """A kind of Red's actions.
 
-    target: a "subnet", a "host", an "OT host", or "" for none. needs: what Red has to know of the
-    target: the "subnet", or the "address", the "ports" or the "name" of the host.
-    """
+    target: "subnet", "host", "OT host", or "" without a target. needs: what Red has to know about
+    the target: the "subnet", or the host's "address", "ports" or "name"."""
 
     target: str = ""
     needs: str = ""
@@ -145,13 +144,13 @@ RED: dict[str, RedKind] = {
     "Impact": RedKind("OT host", "name"),
 }
 RED_ACTIONS = tuple(RED)
-"""The kinds of actions of the three red agents, named as CybORG prints them."""
+"""The names of the kinds of Red's actions, as CybORG prints them."""
 
 
 def red_action_names(
     hosts: Sequence[str], subnets: Sequence[str], ot_hosts: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return Red's actions by index, for a Red that is told what to do."""
+    """Return the names of Red's actions, by index, for a policy or program that acts as Red."""
     targets = {"subnet": subnets, "host": hosts, "OT host": ot_hosts}
     names = []
     for kind, about in RED.items():
@@ -163,7 +162,8 @@ def red_action_names(
 
 
 class Exploit(NamedTuple):
-    """One of Red's exploits. port: the port that it attacks. process: what it looks for there."""
+    """One of Red's exploits. port: the port that the exploit attacks. process: the type of process
+    that it attacks there."""
 
     port: int
     process: str
@@ -179,4 +179,4 @@ EXPLOITS: dict[str, Exploit] = {
     "HarakaRCE": Exploit(25, "smtp"),
     "FTPDirectoryTraversal": Exploit(21, "femitter"),
 }
-"""In the order in which CybORG's `DefaultExploitActionSelector` lists them."""
+"""Red's exploits, in the order of CybORG's `DefaultExploitActionSelector`."""

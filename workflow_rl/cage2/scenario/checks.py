@@ -1,7 +1,7 @@
-"""Checks that a scenario can be played. Pydantic checks its shape, then functions look for errors.
+"""Check that CybORG can play a scenario. Pydantic checks the shape, then functions look for errors.
 
-The limits are those of CybORG, and those within which this package equals CybORG. If only compiled
-code cannot play a scenario, `compiled.description` refuses it.
+The limits are CybORG's limits, and the limits within which this package equals CybORG. If CybORG
+can play a scenario and compiled code cannot, `compiled.description` refuses the scenario.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ MOST_PROCESSES = 64
 AGENTS = ("Blue", "Green", "Red")
 
 Place: TypeAlias = tuple[str | int, ...]
-"""The place of something in a scenario: keys and numbers from the top."""
+"""The place of a value in a scenario: the keys and the numbers that lead to the value."""
 Problems: TypeAlias = Iterator[tuple[Place, str]]
 Locate: TypeAlias = Callable[[Place], str]
-"""Returns the name of a place in messages."""
+"""Returns the name of a place for messages."""
 Model = TypeVar("Model", bound=BaseModel)
 
 
 def _name(name: str) -> str:
-    # CybORG's observations and scenarios use these three names for other things.
+    # In CybORG's observations and scenarios, these three names have other meanings.
     if not re.fullmatch(r"[A-Za-z]\w{0,31}", name, re.ASCII) or name in ("success", "all", "None"):
         raise ValueError(
             f"{name!r:.50} is no name: use up to 32 letters, digits and _, a letter first"
@@ -71,7 +71,7 @@ class _Part(BaseModel):
 
 
 class _OfImage(BaseModel):
-    """A part of an image. CybORG ignores all facts of an image that are no fields here."""
+    """A part of an image. CybORG ignores all facts of an image that have no field here."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
@@ -207,12 +207,12 @@ Images = Annotated[list[Text], Field(min_length=1)]
 
 
 class FamilyFile(_Part):
-    """What a family of scenarios draws. start: scenario2, or a scenario file in the same folder.
-    networks: how many networks a training plays. hosts: the smallest and the largest number of
-    hosts of a subnet. images, values: the possible images and confidentialities of a subnet's
-    hosts. links: the smallest and the largest number of hosts of a subnet to which a host leads.
-    entry: the hosts on which Red may begin. decoys: the possible answers whether Blue has decoys.
-    """
+    """The ranges from which a family draws networks. start: scenario2, or a scenario file in the
+    same folder. networks: how many networks a training plays. hosts: for a subnet, the smallest and
+    the largest number of hosts. images, values: for a subnet, the possible images and
+    confidentialities of its hosts. links: the smallest and the largest number of hosts of one
+    subnet to which a host leads. entry: the hosts on which Red may begin. decoys: whether Blue has
+    decoys; one value is drawn."""
 
     start: Text = "scenario2"
     networks: Annotated[int, Field(ge=1, le=10_000)] = 200
@@ -296,7 +296,7 @@ def _refuse_first(problems: Problems, locate: Locate) -> None:
 
 
 def _parsed(model: type[Model], data: Mapping[str, Any], locate: Locate) -> Model:
-    """Return data as a model. Raises ScenarioError for the first error of their shape."""
+    """Return data as a model. Raises ScenarioError for the first error in the data's shape."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -306,7 +306,7 @@ def _parsed(model: type[Model], data: Mapping[str, Any], locate: Locate) -> Mode
 
 
 def _shape(error: ValidationError, model: type[BaseModel]) -> str:
-    """Return what is wrong with the shape of a scenario, and what would be right."""
+    """Return the message for an error in the shape of a scenario."""
     problem = error.errors(include_url=False)[0]
     place = problem["loc"]
     if problem["type"] == "missing":
@@ -339,7 +339,7 @@ def _fields_in(annotation: Any) -> Mapping[str, Any]:
 
 
 def _contradictions(data: Mapping[str, Any]) -> Problems:
-    """Yield each contradiction, with its place."""
+    """Yield each contradiction in a scenario, as the place and the message."""
     yield from _in_hosts(data)
     yield from _in_subnets(data)
     for agent, facts in data["Agents"].items():
@@ -349,7 +349,7 @@ def _contradictions(data: Mapping[str, Any]) -> Problems:
 
 
 def missing(name: str, known: Collection[str], what: str) -> str:
-    """Return a message that a name is unknown, with the known names. what: what has the name."""
+    """Return a message that a name is unknown, with the known names. what: the kind of name."""
     meant = question(word_meant(name, known))
     choice = f": choose one of {', '.join(known)}" if len(known) <= MOST_LISTED else ""
     return f"there is no {what} {name!s:.50}{choice}.{meant}"

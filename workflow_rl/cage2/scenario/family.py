@@ -1,4 +1,4 @@
-"""A family of scenarios: numbered networks, which are drawn within ranges."""
+"""A family of scenarios: numbered networks that are drawn within ranges."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ MOST_ATTEMPTS = 30
 class ScenarioFamily:
     """Networks that differ from one scenario, the start, only within the family's ranges.
 
-    name: what people call it. content: JSON of the ranges, and of the start's text. A network is a
-    function of its number. A training plays the numbers below `networks`, and never sees others.
+    name: the family's name for people. content: JSON of the ranges, and of the start's text. The
+    number of a network determines the network. A training plays only the numbers below `networks`.
     """
 
     name: str
@@ -42,10 +42,9 @@ class ScenarioFamily:
         name: str = "family",
         locate: Locate | None = None,
     ) -> ScenarioFamily:
-        """Return the family of these ranges, as a file has them.
+        """Return the family of these ranges. ranges: see `checks.FamilyFile`.
 
-        start: None is Scenario 2. locate: see `checks.Locate`. Raises ScenarioError.
-        """
+        start: by default Scenario 2. locate: see `checks.Locate`. Raises ScenarioError."""
         from workflow_rl.cage2.scenario.checks import check_family
 
         start = start or Scenario.scenario2()
@@ -54,7 +53,8 @@ class ScenarioFamily:
 
     @classmethod
     def from_text(cls, text: str) -> ScenarioFamily:
-        """Return the family of `text`, which a stranger's file may hold. Raises ScenarioError."""
+        """Return the family of a text. The text is checked, because a stranger's file may hold it.
+        Raises ScenarioError."""
         from workflow_rl.cage2.scenario.checks import loaded
 
         heading, _, content = text.partition("\n")
@@ -66,7 +66,7 @@ class ScenarioFamily:
 
     @classmethod
     def from_checked(cls, text: str) -> ScenarioFamily:
-        """Return the family of a `text` that was checked before, as workers get it."""
+        """Return the family of a text that was checked before. Workers get such texts."""
         heading, _, content = text.partition("\n")
         return cls(name_in(heading), content)
 
@@ -82,7 +82,7 @@ class ScenarioFamily:
     def digest(self) -> str:
         """12 hexadecimal digits of the ranges and of the start, without the names of files."""
         ranges = dict(self.ranges)
-        # Without its default, a family has the digest that it had before this range existed.
+        # The default value is left out, so that families from before this range keep their digest.
         if ranges.get("decoys") == [True]:
             del ranges["decoys"]
         content = json.dumps([ranges, self.start.digest], sort_keys=True)
@@ -90,12 +90,12 @@ class ScenarioFamily:
 
     @functools.cached_property
     def ranges(self) -> Mapping[str, Any]:
-        """What is drawn: see `FamilyFile`."""
+        """The ranges within which networks are drawn: see `checks.FamilyFile`."""
         return dict(json.loads(self.content)["Family"])
 
     @functools.cached_property
     def start(self) -> Scenario:
-        """The scenario that the networks are like."""
+        """The scenario from which each draw of a network starts."""
         return Scenario.from_checked(json.loads(self.content)["Start"])
 
     @property
@@ -104,8 +104,8 @@ class ScenarioFamily:
         return int(self.ranges["networks"])
 
     def draw(self, number: int) -> Scenario:
-        """Return network number `number`, counted from 0. Raises ScenarioError if the red agents
-        can play in hardly any network of these ranges."""
+        """Return network number `number`, counted from 0. Raises ScenarioError if MOST_ATTEMPTS
+        draws give no network in which the red agents can play."""
         return _drawn(self, number)
 
     def drawn(self, numbers: Sequence[int]) -> tuple[Scenario, ...]:
@@ -132,7 +132,7 @@ def _drawn(family: ScenarioFamily, number: int) -> Scenario:
 
 
 class _Drawing:
-    """One draw of a network, which changes the start step by step."""
+    """One draw of a network. The draw changes the family's start step by step."""
 
     def __init__(self, family: ScenarioFamily, generator: random.Random) -> None:
         self._ranges, self._start, self._random = family.ranges, family.start, generator
@@ -140,12 +140,12 @@ class _Drawing:
         self._rows: dict[str, Any] = data["Hosts"]
         self._kept = kept_hosts(self._start, self._ranges["entry"])
         unlike_others = (server_host(data["Agents"]), GOAL, self._start.red_host)
-        # For each subnet, the hosts of which added hosts can be copies.
+        # For each subnet: the hosts that a new host can copy.
         self._models = {}
         for name, hosts in self._start.subnets.items():
             models = [host for host in hosts if host not in unlike_others]
             self._models[name] = models or list(hosts)
-        # For each host, the host of which it is a copy.
+        # For each host: the host of the start that it copies, or the host itself.
         self._model = {host: host for host in self._start.hosts}
 
     def network(self) -> Scenario:
@@ -193,17 +193,17 @@ class _Drawing:
         return network.change_host(host, leads_to=self._drawn_links(network, links), **drawn)
 
     def _drawn_links(self, network: Scenario, links: Sequence[str]) -> list[str]:
-        """Return the hosts to which a host leads. links: those to which it leads in the start. A
-        link to GOAL stays, and is the only one."""
+        """Return the hosts to which a host leads. links: the hosts to which its model leads in the
+        start. If the model leads to GOAL, the host leads only to GOAL."""
         if GOAL in links:
             return [GOAL]
         drawn: list[str] = []
-        # These are the subnets of the links, each once, in order.
+        # A dictionary keeps each subnet of the links once, in their order.
         subnets = dict.fromkeys(self._start.subnet_of[target] for target in links)
         for subnet in subnets:
             models = self._models[subnet]
             targets = [host for host in network.subnets[subnet] if self._model.get(host) in models]
-            # A host that leads to GOAL leads nowhere else.
+            # If GOAL was drawn, no further links are drawn.
             if targets and GOAL not in drawn:
                 n_links = min(self._random.randint(*self._ranges["links"]), len(targets))
                 drawn += self._random.sample(targets, n_links)
@@ -211,7 +211,7 @@ class _Drawing:
 
 
 def _free_name(network: Scenario, beginning: str) -> str:
-    """Return the first name that no host has: the beginning, and a number."""
+    """Return the first name that no host has: `beginning` and a number from 0 on."""
     number = 0
     while f"{beginning}{number}" in network.hosts:
         number += 1

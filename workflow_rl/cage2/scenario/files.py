@@ -1,7 +1,7 @@
-"""CybORG's scenario files: YAML, read as data with the line of every entry, and written.
+"""Read and write scenario files in CybORG's format, which is YAML.
 
-Only plain YAML is read: mappings, lists and plain values. Nothing that a file names is imported or
-called, and no file outside of the scenario's folder is opened.
+The reader takes only mappings, lists and plain values, and notes the line of every entry. It never
+imports or calls what a file names, and opens no file outside of the scenario's folder.
 """
 
 from __future__ import annotations
@@ -27,19 +27,18 @@ from workflow_rl.suggestions import question, word_meant
 MOST_BYTES = 300_000
 """The largest size of a file in bytes, and of all its texts together."""
 MOST_ENTRIES = 20_000
-"""The largest number of entries of a file. Each use of an alias counts again, for entries and
-for bytes."""
+"""The largest number of entries of a file. If a file uses an alias several times, the entries and
+bytes of the alias count each time."""
 MOST_LEVELS = 20
 MOST_DIGITS = 40
-"""The largest number of characters of a number."""
+"""The largest number of characters in a number, a truth value or null."""
 _PLAIN = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null")}
 
 
 class PlacedFile:
-    """A YAML file, and where each of its entries stands. Raises ScenarioError.
+    """A YAML file with the line of each entry. Raises ScenarioError.
 
-    data: plain values. lines: the line of each place.
-    """
+    data: the file's content, in plain values. lines: the line of each place."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -56,7 +55,8 @@ class PlacedFile:
         self.data = self._value(root, ())
 
     def located(self, place: Place) -> str:
-        """Return the file, the line, and the keys of a place, or of the nearest place above it."""
+        """Return the file, the line and the keys of a place, for messages. If the place has no
+        line, return the line of the nearest place above it."""
         known = place
         while known and known not in self.lines:
             known = known[:-1]
@@ -68,7 +68,7 @@ class PlacedFile:
         self._n_entries += 1
         if self._n_entries > MOST_ENTRIES:
             raise self._error(place, f"the file has more than {MOST_ENTRIES:,} entries")
-        if len(place) > MOST_LEVELS:  # An alias may contain itself.
+        if len(place) > MOST_LEVELS:  # An alias that contains itself would never end.
             raise self._error(place, f"it is nested deeper than {MOST_LEVELS} levels")
         if isinstance(node, yaml.SequenceNode) and node.tag.endswith(":seq"):
             return [self._value(entry, (*place, i)) for i, entry in enumerate(node.value)]
@@ -108,8 +108,8 @@ class PlacedFile:
 
 
 def read(path: Path) -> Scenario | ScenarioFamily:
-    """Read a file of a family, or a scenario file of CybORG's, with its images in the folder
-    `images` beside it. Raises ScenarioError."""
+    """Read a family file, or a scenario file in CybORG's format. The folder `images` beside a
+    scenario file may have its images. Raises ScenarioError."""
     file = PlacedFile(path)
     return _family(path, file) if _is_family(file) else _scenario(path, file)
 
@@ -166,7 +166,7 @@ def _scenario(path: Path, file: PlacedFile) -> Scenario:
 
 
 def _index_of(path: Path) -> Mapping[str, Path]:
-    """Return the file of each image that the folder `images` beside a scenario has."""
+    """Return the file of each image in the folder `images` beside a scenario file."""
     folder = path.parent / "images"
     if not (folder / "images.yaml").exists():
         return {}
@@ -208,11 +208,11 @@ def _no_yaml(path: Path, error: yaml.YAMLError) -> ScenarioError:
 
 
 def write_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
-    """Write a scenario file of CybORG's. The folder `images` beside it gets the images that are not
-    Scenario 2's.
+    """Write a scenario file in CybORG's format. Write images that Scenario 2 does not have into the
+    folder `images` beside the file.
 
-    Raises OSError, and ScenarioError if another image of the same name is there.
-    """
+    Raises OSError, and ScenarioError if the folder has a different image with the same name."""
+
     data = json.loads(scenario.content)
     path = Path(path)
     further_images = {

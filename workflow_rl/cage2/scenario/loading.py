@@ -1,4 +1,4 @@
-"""The scenario or the family of scenarios that a user names."""
+"""Load the scenario or the family of scenarios that a user names."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from workflow_rl.cage2.scenario2 import ScenarioError
 
 
 def played_of(value: Any) -> Scenario | ScenarioFamily:
-    """Return the scenario or family that `value` names. It is a Scenario, a ScenarioFamily, one of
-    NAMED, the path of a file, or a text. Raises ScenarioError."""
+    """Return the scenario or family that a value names. Raises ScenarioError. value: a Scenario, a
+    ScenarioFamily, a name in NAMED, the path of a file, or a config's text: see `Scenario.text`."""
     if isinstance(value, Scenario | ScenarioFamily):
         return value
     if isinstance(value, str) and ("\n" in value or value in NAMED):
         return played_in(value)
     if isinstance(value, str | os.PathLike):
-        # Workers get texts, and import no YAML.
+        # Imported here, because workers get texts and do not need YAML.
         from workflow_rl.cage2.scenario.files import read
 
         return read(Path(value))
@@ -29,9 +29,9 @@ def played_of(value: Any) -> Scenario | ScenarioFamily:
 
 
 def played_in(text: str, is_checked: bool = False) -> Scenario | ScenarioFamily:
-    """Return the scenario or the family of a text, which is never a path.
+    """Return the scenario or the family of a config's text, see `Scenario.text`. No file is read.
 
-    is_checked: whether the text was checked before, as workers get it. Raises ScenarioError.
+    is_checked: whether the text was checked before. Workers get such texts. Raises ScenarioError.
     """
     is_family = text.partition("\n")[2].startswith(FAMILY)
     kind = ScenarioFamily if is_family else Scenario
@@ -47,5 +47,5 @@ def scenario_of(value: Any) -> Scenario:
 
 
 def scenario_text(value: Any) -> str:
-    """Return the text that configs keep of an argument `scenario`."""
+    """Return the text that a config keeps for an argument `scenario`. Raises ScenarioError."""
     return played_of(value).text

@@ -1,4 +1,4 @@
-"""A scenario in words, as plain values and as a picture."""
+"""Describe a scenario in words, as plain values and as a picture."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = {"None": "#eeeeee", "Low": "#fff3c4", "Medium": "#ffc27a", "High": "#f4776b"}
-"""The colour of a host, by its confidentiality."""
+"""The colour of a host for each value of its confidentiality."""
 WIDTH, HEIGHT = 0.8, 0.62
 
 
 def scenario_facts(scenario: Scenario) -> dict[str, Any]:
-    """Return the scenario, and what Red can reach, as plain values."""
+    """Return the scenario, and how Red reaches each host, as plain values."""
     described = scenario.description()
     graph = attack_graph(scenario)
     return {
@@ -54,7 +54,7 @@ def scenario_facts(scenario: Scenario) -> dict[str, Any]:
 
 
 def _closed_to(subnet: Mapping[str, Any]) -> list[str]:
-    """Return the subnets from which Red cannot reach this one."""
+    """Return the names of the subnets that have no access to this subnet."""
     return [name for name, access in subnet["NACLs"].items() if access["in"] == "None"]
 
 
@@ -125,7 +125,7 @@ def _row(host: Mapping[str, Any], is_entry: bool) -> list[str]:
 
 
 def scenario_figure(scenario: Scenario) -> Figure:
-    """Return a picture of the subnets, the hosts with their values, and where Red finds hosts."""
+    """Return a picture of the subnets, of hosts with their values, and of where Red finds hosts."""
     from matplotlib.figure import Figure
 
     graph = attack_graph(scenario)

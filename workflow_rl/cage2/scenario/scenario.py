@@ -1,7 +1,7 @@
-"""A scenario of CAGE-2's kind: a network, its agents, and what follows from them.
+"""A scenario of CAGE-2's kind: a network, its agents, and facts that follow from them.
 
-A scenario is data. `from_text` and all methods that change a scenario check what they return: see
-`checks`. Workers get scenarios that were checked, and import neither YAML nor pydantic.
+A scenario is data. `from_text` and all methods that change a scenario check the scenario that they
+return: see `checks`. Workers get checked scenarios, so they do not import YAML or pydantic.
 `compiled.description` makes the compiled tables of a scenario, `files` reads and writes files, and
 `red.roster` tells which of the challenge's red agents can play.
 """
@@ -38,11 +38,11 @@ OF_IMAGE = ("Processes", "System info", "Services", "User Info")
 
 @dataclass(frozen=True)
 class Scenario:
-    """A network and its agents, which never change. The constructor checks nothing.
+    """A network and its agents. A scenario never changes. The constructor checks nothing.
 
-    name: what people call it. content: JSON of what CybORG reads, with Agents, Hosts and Subnets,
-    and with each image once, under Images. The order of all entries counts: CybORG draws its random
-    numbers in that order.
+    name: the scenario's name for people. content: JSON of what CybORG reads, with Agents, Hosts and
+    Subnets, and with each image once, under Images. The order of hosts and of subnets matters,
+    because CybORG draws its random numbers in this order.
     """
 
     name: str
@@ -57,12 +57,13 @@ class Scenario:
     @classmethod
     @functools.cache
     def scenario1b(cls) -> Scenario:
-        """Return CAGE Challenge 1's own scenario, as its own repository has it."""
+        """Return CAGE Challenge 1's own scenario, from the repository of this challenge."""
         return cls(SCENARIO1B, one_text(scenario1b(json.loads(cls.scenario2().content))))
 
     @classmethod
     def from_text(cls, text: str) -> Scenario:
-        """Return the scenario of `text`, which a stranger's file may hold. Raises ScenarioError."""
+        """Return the scenario of a text. The text is checked, because a stranger's file may hold
+        it. Raises ScenarioError."""
         if text in NAMED:
             return NAMED[text]()
         from workflow_rl.cage2.scenario.checks import check_scenario, loaded
@@ -73,14 +74,14 @@ class Scenario:
 
     @classmethod
     def from_checked(cls, text: str) -> Scenario:
-        """Return the scenario of a `text` that was checked before, as workers get it."""
+        """Return the scenario of a text that was checked before. Workers get such texts."""
         heading, _, content = text.partition("\n")
         return cls(name_in(heading), content) if content else NAMED[text]()
 
     @property
     def text(self) -> str:
-        """The whole scenario as a config keeps it: its name if it is one of NAMED, or else a line
-        with its name and digest, and the content."""
+        """The whole scenario, for a config. A scenario of NAMED is only its name. Any other text is
+        a line with the name and the digest, then the content."""
         named = (name for name, make in NAMED.items() if make().content == self.content)
         return next(named, f"{self}\n{self.content}")
 
@@ -94,17 +95,17 @@ class Scenario:
 
     @functools.cached_property
     def is_scenario2(self) -> bool:
-        """Whether this is CAGE Challenge 2's own scenario, whatever it is called."""
+        """Whether this is CAGE Challenge 2's own scenario, under any name."""
         return self.content == self.scenario2().content
 
     def description(self) -> dict[str, Any]:
-        """Return what CybORG reads: a fresh dict with Agents, Hosts and Subnets."""
+        """Return what CybORG reads: a new dict with Agents, Hosts and Subnets."""
         data = json.loads(self.content)
         images = {name: json.dumps(image) for name, image in data.pop("Images").items()}
         for host in data["Hosts"].values():
-            # Hosts share no object, because CybORG writes into these dicts.
+            # CybORG writes into these dicts, so hosts must not share a dict.
             image = json.loads(images[host.pop("image")])
-            # Other entries of an image are not checked.
+            # `checks` checks only these entries of an image.
             host |= {key: value for key, value in image.items() if key in OF_IMAGE}
         return dict(data)
 
@@ -116,7 +117,7 @@ class Scenario:
 
     @functools.cached_property
     def hosts(self) -> tuple[str, ...]:
-        """The hosts, in the order of the observation and of every group of actions."""
+        """The hosts, in the order of the observation and of each kind's actions."""
         return tuple(self._data["Hosts"])
 
     @functools.cached_property
@@ -129,7 +130,7 @@ class Scenario:
 
     @functools.cached_property
     def leads_to(self) -> Mapping[str, tuple[str, ...]]:
-        """The other hosts whose address Red finds by exploring each host."""
+        """For each host: the other hosts whose addresses Red finds by exploring this host."""
         return {
             name: tuple(other for other in host.get("info", {}) if other != name)
             for name, host in self._data["Hosts"].items()
@@ -137,7 +138,7 @@ class Scenario:
 
     @functools.cached_property
     def action_names(self) -> tuple[str, ...]:
-        """Blue's actions by index, named as CybORG prints them."""
+        """The names of Blue's actions, by index, as CybORG prints them."""
         return blue_action_names(self.kinds_of_action, self.hosts)
 
     @functools.cached_property
@@ -156,7 +157,7 @@ class Scenario:
 
     @functools.cached_property
     def red_action_names(self) -> tuple[str, ...]:
-        """Red's actions by index, for a Red that is told what to do."""
+        """The names of Red's actions, by index, for a policy or program that acts as Red."""
         return red_action_names(self.hosts, tuple(self.subnets), self.ot_hosts)
 
     @property
@@ -167,9 +168,9 @@ class Scenario:
     def seen_of_step(
         self, blue_action: int, blue_success: int, caught: NDArray[np.bool_], obs: NDArray[Any]
     ) -> dict[str, Any]:
-        """Return in words what Blue sees of a step: see `Cage2Env.describe`.
+        """Return, in words, what Blue sees of a step: see `Cage2Env.describe`.
 
-        caught: mask of the hosts `[H]` on which a process was caught. obs: `[4 H]`.
+        caught: the mask `[H]` of the suspicious hosts. obs: `[4 H]`.
         """
         bits = obs.reshape(-1, 4).astype(int).tolist()
         return {
@@ -183,7 +184,7 @@ class Scenario:
 
     @property
     def is_cage1(self) -> bool:
-        """Whether the rules are those of CAGE Challenge 1's own CybORG."""
+        """Whether CAGE Challenge 1's CybORG, with its rules, plays this scenario."""
         return "Rules" in self._data
 
     @property
@@ -202,11 +203,12 @@ class Scenario:
 
     @property
     def images(self) -> Mapping[str, Any]:
-        """What runs on hosts, by the name of the image."""
+        """The images by name. An image says what runs on a host."""
         return dict(self._data["Images"])
 
     def is_like(self, other: Scenario) -> bool:
-        """Whether both have the same hosts and actions of Blue's, so that one policy fits both."""
+        """Whether both scenarios have equal hosts and equal actions of Blue, so that a policy of
+        one scenario fits the other."""
         return (self.hosts, self.action_names) == (other.hosts, other.action_names)
 
     # --- Others like it ---------------------------------------------------------------------------
@@ -224,19 +226,19 @@ class Scenario:
         availability: str | None = None,
         leads_to: Iterable[str] = (),
     ) -> Scenario:
-        """Return the scenario with one more host, the last one, which Blue watches.
+        """Return the scenario with a further host, which comes last and which Blue watches.
 
         Args:
-            name: the name of the host.
+            name: the host's name.
             image: the name of an image of this scenario, or of Scenario 2.
-            subnet: its subnet, whose size grows if necessary.
-            confidentiality: what a privileged session of Red's costs: "None", "Low" (the default),
-                "Medium" or "High".
-            availability: what a step costs while its OT service is stopped.
-            leads_to: hosts whose address Red finds by exploring this one.
+            subnet: the host's subnet, whose size grows if necessary.
+            confidentiality: what a step costs while Red has a privileged session on the host:
+                "None", "Low" (the default), "Medium" or "High".
+            availability: what a step costs while the host's OT service is stopped.
+            leads_to: hosts whose addresses Red finds by exploring this host.
 
-        Raises ScenarioError.
-        """
+        Raises ScenarioError."""
+
         data = json.loads(self.content)
         if name in data["Hosts"]:
             raise ScenarioError(f"there is a host {name} already")
@@ -282,10 +284,9 @@ class Scenario:
         availability: str | None = None,
         leads_to: Iterable[str] | None = None,
     ) -> Scenario:
-        """Return the scenario with a changed host: see `add_host`. None changes nothing.
+        """Return the scenario with a changed host. The arguments are those of `add_host`. None
+        keeps the old value. Raises ScenarioError."""
 
-        Raises ScenarioError.
-        """
         data = json.loads(self.content)
         host = _require(data["Hosts"], name, "host")
         host |= _values(confidentiality, availability)
@@ -298,11 +299,10 @@ class Scenario:
         return self._changed(data)
 
     def add_subnet(self, name: str, only_from_enterprise: Iterable[str] = ()) -> Scenario:
-        """Return the scenario with one more subnet, which has no hosts yet.
+        """Return the scenario with a further subnet, which has no hosts yet.
 
-        only_from_enterprise: subnets from which Red reaches this one only while Red has a session
-        on a host that is called Enterprise. Raises ScenarioError.
-        """
+        only_from_enterprise: from these subnets, Red reaches the new subnet only while Red has a
+        session on a host whose name contains Enterprise. Raises ScenarioError."""
         data = json.loads(self.content)
         if name in data["Subnets"]:
             raise ScenarioError(f"there is a subnet {name} already")
@@ -330,10 +330,9 @@ class Scenario:
         return self._changed(data)
 
     def let_blue(self, kinds: Iterable[str]) -> Scenario:
-        """Return the scenario in which Blue has these kinds of actions, such as "Restore".
+        """Return the scenario in which Blue has these kinds of actions. Raises ScenarioError.
 
-        Raises ScenarioError.
-        """
+        kinds: names of kinds, such as "Restore"."""
         data = json.loads(self.content)
         data["Agents"]["Blue"]["actions"] = list(kinds)
         return self._changed(data)
@@ -367,7 +366,7 @@ def _explored(data: Mapping[str, Any], name: str, leads_to: Iterable[str]) -> di
     services = {"Services": list(image["Services"])} if "Services" in image else {}
     found: dict[str, dict[str, Any]] = {name: {"Interfaces": "All"} | services}
     found |= {host: {"Interfaces": "IP Address"} for host in leads_to}
-    # CybORG's own order is alphabetical here.
+    # CybORG's files have these entries in alphabetical order.
     return dict(sorted(found.items()))
 
 
@@ -377,7 +376,7 @@ def _values(confidentiality: str | None, availability: str | None) -> dict[str, 
 
 
 def _take_image(data: Mapping[str, Any], name: str) -> None:
-    """Put an image into a scenario's data, if it is not there yet."""
+    """Put an image of Scenario 2 into a scenario's data, if the data lack this image."""
     data["Images"][name] = _require({**IMAGES, **data["Images"]}, name, "image")
 
 
@@ -390,7 +389,8 @@ def _require(entries: Mapping[str, Any], name: str, what: str) -> Any:
 
 
 def one_text(data: Mapping[str, Any]) -> str:
-    """Return the canonical text of a scenario. It keeps only the orders of hosts and of subnets."""
+    """Return the JSON text of a scenario. Hosts and subnets keep their order, which matters. All
+    other names are sorted."""
     by_name: dict[str, Any] = json.loads(json.dumps(data, sort_keys=True))
     for kind in ("Hosts", "Subnets"):
         by_name[kind] = {name: by_name[kind][name] for name in data[kind]}

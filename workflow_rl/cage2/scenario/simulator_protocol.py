@@ -1,4 +1,4 @@
-"""The protocol and the constants that the simulators of CAGE Challenge 2 share."""
+"""The interface and the constants of all simulators of CAGE Challenge 2."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ if TYPE_CHECKING:
 
 SIMULATORS = ("compiled", "cyborg")
 PUBLISHED = "published"
-"""CybORG without the speed-ups of `cyborg`, which only comparisons of simulators play."""
+"""The simulator "cyborg" without its speed-ups. Only comparisons of simulators use it."""
 OWN_RED = "own"
-"""The name that simulators have for a red agent whose actions come from outside."""
+"""The name in simulators of a red agent whose actions come from outside."""
 SEED_LIMIT = 2**63
-"""The seeds of the compiled simulator are below this."""
+"""The seeds of the compiled simulator are smaller than this."""
 MAX_STEPS = 1_000_000
-"""The largest number of steps of an episode, and of envs."""
+"""The largest number of steps of an episode, and the largest number of envs."""
 
 Facts: TypeAlias = "tuple[int, int, int, int, NDArray[np.bool_]]"
 """What happened in a step: Blue's success, Red's action, Red's target, Red's success, and the mask
-`[13]` of the hosts on which a process was caught. Successes are indices into `SUCCESSES`. Red's
-action is an index into `RED_ACTIONS`, and its target into `RED_TARGETS`. -1 means none. It is a
-plain tuple, because making a named tuple takes a tenth of a step."""
+`[13]` of the suspicious hosts, on which monitoring noticed a process. Successes are indices into
+`SUCCESSES`. Red's action is an index into `RED_ACTIONS`, and Red's target into `RED_TARGETS`. -1
+means none. This is no named tuple, because making one takes a tenth of a step's time."""
 
 
 class Simulator(Protocol):
-    """One simulated network that plays episodes. Copies and pickles go on as the original would.
+    """One simulated network. A copy or a pickle plays on exactly as the original would.
 
     An observation is an array of 52 zeros and ones (any integer dtype), which the next call may
     overwrite. No call changes the caller's `random` state.
@@ -42,12 +42,12 @@ class Simulator(Protocol):
 
     @property
     def held(self) -> tuple[int, int]:
-        """The masks of the hosts on which Red has a session beyond the given foothold, and of those
-        on which such a session is root's or SYSTEM's."""
+        """Two masks of hosts: where Red has a session, and where Red is root or SYSTEM. Red's
+        foothold, the session of the start, does not count."""
 
     @property
     def texts(self) -> tuple[str, str]:
-        """Blue's and Red's last action, as CybORG prints them."""
+        """Blue's last action and Red's last action, as CybORG prints them."""
 
     def save(self) -> Any:
         """Return a snapshot of everything on which the next steps depend."""

@@ -1,1 +1,1 @@
-"""How agents of CAGE-2 are scored, chosen, replayed and handed in."""
+"""Score, choose, replay and submit agents of CAGE-2."""

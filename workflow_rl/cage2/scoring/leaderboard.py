@@ -1,7 +1,7 @@
 """Scores on CAGE Challenges 2 and 1: published scores, and scores of the package's agents.
 
-A cell is the mean total reward of 1000 episodes, unless a note gives another number of episodes.
-None means that the source gives no figure.
+A cell is one red agent and one length of episodes. Its score is the mean total reward of 1000
+episodes, unless a note gives another number. None means that the source gives no figure.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ LEADERBOARD_NOTE_1B = (
 
 
 class PublishedScore(NamedTuple):
-    """Mean returns after 30, 50 and 100 steps, by red agent, and the sum of all nine cells.
+    """Mean returns of 30, 50 and 100 steps against each red agent, and the sum of all nine cells.
 
-    name: the heading in a table, in one or two lines.
+    name: the agent's heading in a table, in one or two lines.
     """
 
     name: str
@@ -55,7 +55,7 @@ class PublishedScore(NamedTuple):
 NONE_LOST = (0.0, 0.0, 0.0)
 
 # fmt: off
-# https://github.com/cage-challenge/cage-challenge-1, the table of its page.
+# The source is the table in the README of https://github.com/cage-challenge/cage-challenge-1.
 TOP_SCORES_1B = (
     PublishedScore("Mindrake*", (-2.63, -4.71, -11.01), (-2.28, -3.60, -5.84), NONE_LOST, -30.07),
     PublishedScore("Raytheon\nSRG*", (-3.87, -6.81, -14.06), (-3.27, -6.66, -14.68), NONE_LOST,
@@ -65,7 +65,7 @@ TOP_SCORES_1B = (
 )
 
 TOP_SCORES = (
-    # The total is the sum of these six cells: the agent loses nothing to SleepAgent.
+    # The total is the sum of these six cells, because the agent loses nothing to SleepAgent.
     PublishedScore("winner", (-5.06, -12.63, -37.24), (-5.61, -8.85, -16.43), NONE_LOST, -85.8),
     PublishedScore("winner*", (-3.47, -6.41, -13.76), (-5.64, -8.69, -16.60), NONE_LOST,
                    -54.57),
@@ -84,7 +84,7 @@ SCRIPTED_SCORES = {
     "sleep": PublishedScore("Sleep*", (-219, -480, -1134), (-39, -268, -972), None, -3112.2),
 }
 
-# On the current simulator: `evaluate --agent random --episodes 300` and so on.
+# Scores on the current simulator, by `evaluate --agent random --episodes 300` and so on.
 SCRIPTED_HERE = (
     PublishedScore("sleep", (-216.73, -480.08, -1133.65), (-43.07, -271.16, -972.04), NONE_LOST,
                    -3116.74),
@@ -101,7 +101,7 @@ SCRIPTED_HERE = (
 
 @functools.cache
 def champion_score(name: str = "champion") -> PublishedScore:
-    """Return a released agent's score on the current simulator, which the agent's card holds."""
+    """Return a released agent's score on the current simulator, from the agent's card."""
     card = Path(__file__).parents[1] / "agent" / "released" / f"{name}.json"
     scores = json.loads(card.read_text())["evaluation"]
     means = {(cell["red_agent"], cell["max_steps"]): cell["mean"] for cell in scores["cells"]}
@@ -114,9 +114,9 @@ def champion_score(name: str = "champion") -> PublishedScore:
 
 
 def compared_scores(scenario: str = SCENARIO2) -> tuple[PublishedScore, ...]:
-    """Return the scores that are shown beside an agent's score: a released agent's comes first.
+    """Return the scores that are shown beside an agent's score. A released agent's score is first.
 
-    scenario: the text of the scenario. Only the challenges' own scenarios have scores.
+    scenario: the scenario's text. Only the challenges' own scenarios have scores.
     """
     if scenario == SCENARIO1B:
         return (champion_score("champion1b"), *TOP_SCORES_1B)
@@ -126,8 +126,8 @@ def compared_scores(scenario: str = SCENARIO2) -> tuple[PublishedScore, ...]:
 def known_returns(args: Mapping[str, Any]) -> dict[str, float]:
     """Return mean returns of the scripted agents, the challenge's winner and the champion, by name.
 
-    The returns are of episodes of `environment.Cage2` with these arguments. There are none if the
-    challenge does not score the length of the episodes.
+    args: the arguments of the `environment.Cage2` in which the episodes are played. If the
+    challenge does not score episodes of this length, there are no returns.
     """
     red_agents = REDS.read(args["red_agent"]).variants
     known = {}

@@ -1,4 +1,4 @@
-"""What is measured of CAGE-2's episodes beside the return."""
+"""The measures of CAGE-2's episodes, beside the return."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from workflow_rl.cage2.scenario.family import ScenarioFamily
 
 MEASURES = (
-    *of_hosts("Hosts, without the one on which Red begins,"),
+    *of_hosts("Hosts, except Red's first host,"),
     Measure(
         "time to recover",
         "steps",
-        "From the step in which Red gets its first session on a host, without the one on which Red "
-        "begins, to the step at whose end Red has none there.",
+        "Steps from the step in which Red gets its first session on a host to the step at whose "
+        "end Red has no session there. Red's first host does not count.",
         time_above_zero(LEVEL),
     ),
     Measure(
         "time to first counter-action",
         "steps",
-        "From the first step at whose end Red has a session on a host beyond the one on which Red "
-        "begins to Blue's first recovery of a host with a session of Red.",
+        "Steps from the first step at whose end Red has a session on another host than its first "
+        "host to Blue's first recovery of a host on which Red has a session.",
         time_until("red_present", "counter_actions"),
     ),
     *OF_RECOVERIES,
@@ -54,11 +54,11 @@ MEASURES = (
 
 
 Measured = Mapping[str, "Sequence[Ratio] | Sequence[Times]"]
-"""What each measure reads of a task's episodes, by the measure's name."""
+"""For each measure's name: what the measure reads from the episodes of one cell."""
 
 
 def measured(played: Scenario | ScenarioFamily, trajectories: Sequence[Trajectory]) -> Measured:
-    """Return what the measures read of episodes whose costs are those of an evaluation."""
+    """Return what the measures read from episodes with the costs `evaluated_costs`."""
     costs = trajectories[0].costs
     assert costs is not None
     names: Sequence[str] = (*COSTS, *(LEVEL + str(n) for n in range(costs.shape[1] - N_COSTS)))
@@ -70,8 +70,8 @@ def measured(played: Scenario | ScenarioFamily, trajectories: Sequence[Trajector
 def shares_by_host(
     played: Scenario | ScenarioFamily, trajectories: Sequence[Trajectory]
 ) -> dict[str, dict[str, float]]:
-    """Return, by each host's name, the shares of all steps at whose end Red's best session there is
-    a "user"'s or "root"'s. Return nothing for a family, whose hosts differ."""
+    """Return, for each host, two shares of all steps: "user" and "root" are the rights of Red's
+    best session there at a step's end. For a family, whose hosts differ, return no host."""
     if not isinstance(played, Scenario):
         return {}
     levels = np.concatenate([of.costs[:, N_COSTS:] for of in trajectories if of.costs is not None])
@@ -82,5 +82,5 @@ def shares_by_host(
 
 
 def in_words() -> list[tuple[str, str, str]]:
-    """Return the measures as a table for pages, the heading first."""
+    """Return the measures as a table for pages. The first row is the heading."""
     return table_of(MEASURES)

@@ -1,6 +1,6 @@
-"""The blue agents that are scored and shown: how they are loaded, and whether they fit a network.
+"""Load the blue agents that are scored and shown, and check that an agent fits a network.
 
-Workers import this module: it imports no torch.
+Workers import this module without torch.
 """
 
 from __future__ import annotations
@@ -44,11 +44,10 @@ def load_blue(
     which: str | None = None,
     greedy: bool | None = None,
 ) -> Blue:
-    """Return the agent of a run folder, checkpoint or policy file, or an agent by its name.
+    """Return the agent of a run folder, checkpoint or policy file, or the scripted agent of a name.
 
-    Released and scripted agents have names. network: what the agent plays. For None, see
-    `TrainedBlue`. which, greedy: see `load_saved`. Raises UserError, and ConfigError if the agent
-    does not fit the network.
+    network: the network in which the agent plays. None: see `TrainedBlue`. which, greedy: see
+    `load_saved`. Raises UserError, and ConfigError if the agent does not fit the network.
     """
     from workflow_rl.cage.replay_frame import shown_name
     from workflow_rl.runs.saved_agent import critic_at, saved_path
@@ -80,7 +79,7 @@ def load_trained(
 def require_cage2(
     policy: NumpyPolicy, environment: Environment, path: str | os.PathLike[str]
 ) -> None:
-    """Raise UserError, naming `path`, unless a policy of `environment` is for CAGE-2."""
+    """Raise UserError, which names `path`, if a policy of `environment` is not for CAGE-2."""
     if isinstance(environment, Cage2) and environment.plays_any_network(policy):
         return
     spaces = _trained_on(environment).spaces()
@@ -102,9 +101,9 @@ def require_fit(
     policy: NumpyPolicy | None = None,
     environment: Environment | None = None,
 ) -> None:
-    """Raise ConfigError, naming the agent, unless it can play a network or a family.
+    """Raise ConfigError, which names the agent, if the agent cannot play a network or a family.
 
-    policy, environment: see `require_cage2`; None for a scripted agent.
+    policy, environment: see `require_cage2`. Both are None for a scripted agent.
     """
     if (
         isinstance(environment, Cage2)
@@ -127,17 +126,17 @@ def require_fit(
 
 
 def _trained_on(environment: Environment) -> Cage2:
-    """Return the environment, or CAGE-2 in place of an environment of the user's own."""
+    """Return the environment. If it is a user's own environment, return CAGE-2 in its place."""
     return environment if isinstance(environment, Cage2) else Cage2()
 
 
 class TrainedBlue(Blue):
     """A policy that was trained on `environment`.
 
-    network: what it plays. None means the network of the training, or an unseen network of the
-    training's family. The constructor raises UserError if the policy sees what no evaluation shows,
-    and ConfigError if the policy does not fit the network.
-    """
+    network: the network in which the policy plays. None means the training's network. After a
+    training in a family, None means a network of the family that the training did not play. The
+    constructor raises UserError if the policy observes the true state, and ConfigError if the
+    policy does not fit the network."""
 
     def __init__(
         self,
@@ -161,7 +160,7 @@ class TrainedBlue(Blue):
         self._watched: WatchedPolicy | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # A worker plays this network alone, and does not ask how the agent decides.
+        # A worker plays only this network, and needs no decisions.
         return {**vars(self), "_trained": None, "_critic": None}
 
     def into(self, network: Scenario) -> Blue:
@@ -174,7 +173,7 @@ class TrainedBlue(Blue):
     def act(self, obs: NDArray[Any], envs: Sequence[int] = (0,)) -> Choice:
         if self._watched is not None:
             self._watched.obs = self._watched.outputs = None
-            # The action behind each of the policy's choices depends on the steps before.
+            # The action for which a choice of the policy stands depends on the steps before.
             meant = getattr(self._actor, "meant", None)
             self._meant = np.arange(len(self.network.action_names)) if meant is None else meant()
         choice = self._actor.act(obs["obs"], envs)
@@ -185,14 +184,14 @@ class TrainedBlue(Blue):
         if self._watched is None:
             self._actor, self._watched = watch_policy(self._actor)
             if self._watched.policy is not self._trained[0]:
-                self._critic = None  # It was made for the hosts of the training.
+                self._critic = None  # The critic fits only the hosts of the training.
 
     @property
     def decision(self) -> Decision:
         assert self._watched is not None
         names = self.network.action_names
         seen, outputs = self._watched.obs, self._watched.outputs
-        if seen is None or outputs is None:  # During the opening, the policy is not asked.
+        if seen is None or outputs is None:  # The policy does not choose the opening's actions.
             return Decision(((names[self._action], 1.0),), is_opening=True)
         probability = np.zeros(len(names))
         np.add.at(probability, self._meant, probabilities(outputs))
@@ -201,11 +200,11 @@ class TrainedBlue(Blue):
 
 
 class FamilyBlue(Blue):
-    """A policy that plays UNSEEN networks of a family, which it has not seen.
+    """A policy that plays UNSEEN networks of a family that its training did not play.
 
-    Each episode plays another network. The policy acts on rows, not on records, so it makes its own
-    envs. The constructor raises ConfigError if Blue has other kinds of actions in the family.
-    """
+    Each episode's seed chooses one of these networks. The policy observes rows and not records, so
+    `make_envs` makes other envs. The constructor raises ConfigError if Blue has other kinds of
+    actions in the family."""
 
     def __init__(
         self, name: str, policy: NumpyPolicy, environment: Cage2, family: ScenarioFamily
@@ -224,7 +223,7 @@ class FamilyBlue(Blue):
         self.policy_version = policy.policy_version
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_known": None}  # The envs have it.
+        return {**vars(self), "_known": None}  # A worker gets the facts with its envs.
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
         self._policy.reset(seed, env, n_acted)
@@ -243,7 +242,7 @@ class FamilyBlue(Blue):
         costs = evaluated_costs(self._known.scenarios) if environment.measures else ()
         played = self._known, self._view, environment.max_steps, costs
         make = functools.partial(family_envs, *played)
-        # Compile what plays the networks, so that the workers find it on disk.
+        # A step compiles the functions, so that workers load them from disk.
         envs = make(1)
         envs.reset([0], [EpisodeSpec(0, "SleepAgent", 0, 0)])
         envs.step([0], np.zeros(1, np.int64))
@@ -253,8 +252,8 @@ class FamilyBlue(Blue):
 def actor_on_bits(
     policy: NumpyPolicy, environment: Environment, network: Scenario, name: str
 ) -> Actor:
-    """Return an actor that plays a network on the bits that Blue observes. Raises UserError if the
-    policy sees what no evaluation shows, and ConfigError if it does not fit the network."""
+    """Return an actor that observes a network's bits. Raises UserError if the policy observes the
+    true state, and ConfigError if the policy does not fit the network."""
     if not isinstance(environment, Cage2):
         return environment.actor_on_observations(policy)
     try:
@@ -269,7 +268,7 @@ def actor_on_bits(
 
 
 def _compile_beliefs(actor: Actor) -> None:
-    # Otherwise each worker would compile the functions, and would not announce the wait.
+    # Without this call, each worker would compile the functions, without telling the user.
     from workflow_rl.cage2.compiled.blue_belief import BELIEF, begin_beliefs
     from workflow_rl.cage2.compiled.jit import announce_compiling
 

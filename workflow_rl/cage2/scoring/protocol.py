@@ -1,4 +1,6 @@
-"""The challenge's protocol: three red agents, 30, 50 and 100 steps, mean total rewards."""
+"""The challenge's protocol: mean total rewards against three red agents in 30, 50 and 100 steps.
+
+A cell of the protocol is one red agent and one length of episodes."""
 
 from __future__ import annotations
 
@@ -41,15 +43,15 @@ def evaluate_blue(
     worker_timeout: float = 60.0,
     check: int = 0,
 ) -> ProtocolScores:
-    """Play `episodes` episodes in each cell, spread over `n_workers` (None: one for each core).
+    """Play `episodes` episodes in each cell, in `n_workers` workers (by default one for each core).
 
-    red_agents: those of the cells, each a text that `roster.REDS` reads. worker_timeout: seconds
-    for which a worker may be silent: see `Pool`. check: how many episodes, drawn from all cells,
-    are played again on CybORG.
+    red_agents: the cells' red agents. Each is a text that `roster.REDS` reads. horizons: the cells'
+    lengths of episodes. worker_timeout: seconds for which a worker may be silent: see `Pool`.
+    check: how many episodes, drawn from all cells, CybORG plays again.
 
     An episode depends only on the seed, its cell and its number in the cell. Raises
-    TooManyFailuresError if an episode cannot be played, or if CybORG gives another total.
-    """
+    TooManyFailuresError if an episode cannot be played, or if CybORG's total differs."""
+
     horizons = sorted(set(horizons))
     others = [red_agent for red_agent in red_agents if red_agent not in RED_AGENTS]
     red_agents = [red_agent for red_agent in RED_AGENTS if red_agent in red_agents]
@@ -93,7 +95,8 @@ def evaluate_blue(
 
 
 def _version(simulator: str, reds: Attackers, scenario: Scenario) -> SimulatorVersion:
-    """Return the simulator's version. Red agents that are no classes of CybORG's are compiled."""
+    """Return the version of the simulator that plays. Even if the simulator is "cyborg", compiled
+    code plays the red agents that do not derive from CybORG's classes."""
     version = simulator_version(simulator, scenario.is_cage1)
     if simulator != "cyborg":
         return version
@@ -133,7 +136,7 @@ def _checked(
     everything = []
     for cell in cells:
         for number in range(len(cell.trajectories)):
-            # Compiled code plays the red agents of users in either simulator.
+            # Only the challenge's red agents play in both simulators: see `red.user_reds`.
             if cell_spec(seed, cell.max_steps, cell.red_agent, number).variant in RED_AGENTS:
                 everything.append((cell, number))
     if not everything:
@@ -153,16 +156,15 @@ def _checked(
 
 
 def cell_spec(seed: int, max_steps: int, red_agent: str, number: int) -> EpisodeSpec:
-    """Return episode `number` of a cell. Each episode of an evaluation has its own seeds.
+    """Return episode `number` of a cell. All episodes of an evaluation have different seeds.
 
     red_agent: one of RED_AGENTS, or another text that `roster.REDS` reads. If the text names
-    several red agents, the seed draws one of them.
-    """
+    several red agents, the seed draws one of them."""
     assert 0 <= number < MAXIMUM_EPISODES
     if red_agent in RED_AGENTS:
         cell = max_steps * len(RED_AGENTS) + RED_AGENTS.index(red_agent)
     else:
-        # This number is beyond the cells of RED_AGENTS. It depends on nothing but the text.
+        # This number is beyond the numbers of RED_AGENTS' cells. It depends only on the text.
         beyond = 1 + zlib.crc32(red_agent.encode()) % MAXIMUM_EPISODES
         cell = (beyond * MAX_STEPS + max_steps) * len(RED_AGENTS)
     variants = REDS.read(red_agent).variants
@@ -170,5 +172,5 @@ def cell_spec(seed: int, max_steps: int, red_agent: str, number: int) -> Episode
 
 
 def _name_of(max_steps: int, spec: EpisodeSpec) -> str:
-    """Return the name of an episode of `cell_spec` in errors."""
+    """Return the name of an episode of `cell_spec`, for error messages."""
     return f"{spec.number % MAXIMUM_EPISODES} ({spec.variant}, {max_steps} steps)"

@@ -1,7 +1,7 @@
-"""A recording of an episode: what both sides did, what was true and what Blue saw in each step.
+"""Record an episode: for each step, what both sides did, what was true and what Blue saw.
 
-Seeds are those of the evaluation: episode `k` of a recording is episode `k` of an evaluation's
-cell. The compiled simulator plays it, or CybORG if only CybORG plays the red agent.
+A recorded episode has the seeds of an evaluation: it is an episode of one of the evaluation's
+cells. The compiled simulator plays, or CybORG if only CybORG can play the red agent.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class HostState:
     """A host after a step.
 
     red: Red's best session on the host: none, user or privileged.
-    thought: the session that Red believes it has. Red is not told when Blue removes a session.
+    thought: the session that Red believes it has. Red does not see when Blue removes a session.
     known: what Red knows of the host: nothing, address, or ports.
-    ports: the open ports that Red knows and that an exploit attacks.
+    ports: the open ports that Red knows, without ports that no exploit attacks.
     activity: what Blue saw on the host in this step: nothing, scan or exploit.
     belief: the compromise that the observation shows: clean, unknown, user or privileged.
     """
@@ -57,8 +57,8 @@ class HostState:
 
 @dataclass(frozen=True)
 class NetworkState:
-    """The network after a step. hosts: in the scenario's order. subnets: those that Red knows.
-    ot_stopped: hosts whose OT service was stopped."""
+    """The network after a step. hosts: in the scenario's order. subnets: the subnets that Red
+    knows. ot_stopped: the hosts whose OT service is stopped."""
 
     hosts: tuple[HostState, ...]
     subnets: tuple[str, ...]
@@ -70,10 +70,10 @@ class NetworkState:
 class Step:
     """One step, in CybORG's words, and the network after it.
 
-    red_target: the name of a host or a subnet. red_text: the action with the address. caught: hosts
-    on which monitoring caught a process. costs: by cause. The reward is their negative sum. total:
-    the return so far. decision: how Blue decided, or None for a scripted agent.
-    """
+    red_target: the name of a host or a subnet. red_text: Red's action with the target's address.
+    caught: the hosts on which monitoring noticed a suspicious process. costs: the cost of each
+    cause; the reward is minus their sum. total: the return so far. decision: how Blue decided, or
+    None for a scripted agent."""
 
     blue_action: str
     blue_success: str
@@ -94,11 +94,10 @@ class Step:
 class Recording:
     """An episode of an evaluation.
 
-    choice: how the agent chooses: greedy, sampled or scripted. red_agent: the cell's red agent, or
-    several with weights. drawn: the red agent of this episode. seed: that of the evaluation.
-    episode: the number in the cell. beginning: the network before the first step. moments: all
-    losses, the costliest first.
-    """
+    choice: how the agent chooses actions: greedy, sampled or scripted. red_agent: the cell's red
+    agent, or several with weights. drawn: the red agent of this episode. seed: the evaluation's
+    seed. episode: the number in the cell. beginning: the network before the first step. moments:
+    see `moments_of`."""
 
     agent: str
     choice: str
@@ -125,9 +124,9 @@ class Recording:
 def record_episode(
     blue: Blue, red_agent: str, max_steps: int = 100, seed: int = 0, episode: int = 0
 ) -> Recording:
-    """Play episode number `episode` of the evaluation's cell in the network that Blue plays.
+    """Play episode number `episode` of an evaluation's cell, in Blue's network, and record it.
 
-    Raises RuntimeError if CybORG itself would fail.
+    Raises RuntimeError if CybORG would fail in this episode, too.
     """
     spec = cell_spec(seed, max_steps, red_agent, episode)
     network = _WatchedNetwork(blue, spec.variant, max_steps)
@@ -149,9 +148,9 @@ def record_episode(
 
 
 class _WatchedNetwork:
-    """An EnvBatch of one env, which records what happens in one episode.
+    """An EnvBatch of one env, which records one episode.
 
-    beginning: the network before the first step. steps: the steps until now.
+    beginning: the network before the first step. steps: the steps up to now.
     """
 
     n_envs = 1
@@ -201,7 +200,7 @@ class _WatchedNetwork:
         return StepAnswers(shown, np.array([reward]), np.zeros(1, np.bool_), is_over)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to close."""
 
 
 def _network(
@@ -212,7 +211,8 @@ def _network(
     tables = tables_of(scenario)
     first, n_facts = len(scenario.subnets), len(scenario2.FACTS_OF_A_HOST)
     facts = row[first : first + len(scenario.hosts) * n_facts].reshape(-1, n_facts)
-    # The last two facts are a user's and root's session. Their sum is an index into THOUGHTS.
+    # The last two facts of a host are "user session" and "root session". A root session sets both,
+    # so their sum is an index into THOUGHTS.
     thought = facts[:, -2:].sum(axis=1)
     bits = obs.reshape(-1, 4)
     stopped = []
@@ -232,7 +232,7 @@ def _network(
 
 
 def _network_in_words(red: WatchedRed, scenario: Scenario) -> dict[str, Any]:
-    """Return the simulator's network in CybORG's words, and the decoys on each host."""
+    """Return the network as `compiled_network` describes it, and the decoys on each host."""
     if isinstance(red, CybORGRed):
         from workflow_rl.cage2.cyborg.cyborg_state import cyborg_network
 
@@ -268,12 +268,12 @@ def _state_of(words: Mapping[str, Any], name: str, bits: Sequence[int], thought:
     )
 
 
-# Equal states share an object, because most states repeat an earlier one.
+# Most states of hosts equal an earlier state. To save memory, equal states are one object.
 _host_state = functools.lru_cache(maxsize=4096)(HostState)
 
 
 def _costs(scenario: Scenario, after: NetworkState, blue_action: str) -> dict[str, float]:
-    """Return the costs of a step by cause: see `compiled.observe.reward`."""
+    """Return the cost of each cause in a step: see `compiled.observe.reward`."""
     costs: dict[str, float] = {}
     if cost := BLUE[blue_action.partition(" ")[0]].cost:
         costs[blue_action] = cost / 10

@@ -1,6 +1,7 @@
-"""Simulators that tell what Red has observed, which actions were possible, and what Red chose.
+"""Simulators for recordings. They tell what Red observed, which of Red's actions were possible, and
+what Red chose.
 
-The compiled simulator plays, or CybORG if only CybORG plays the red agent.
+The compiled simulator plays, or CybORG if only CybORG can play the red agent.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 
 class ShownToRed(NamedTuple):
-    """What Red has observed. row: `[O + A]`, see `attackers.SeenBatch`. observation: that of the
-    last action, see `attackers.Seen`, or None if the simulator does not tell it. n_actions: A."""
+    """What Red observed. row: `[O + A]`, see `attackers.SeenBatch`. observation: CybORG's, after
+    Red's last action, see `attackers.Seen`, or None if it is not known. n_actions: A."""
 
     row: NDArray[np.uint8]
     observation: dict[str, Any] | None
@@ -39,7 +40,7 @@ class ShownToRed(NamedTuple):
 
     @property
     def possible(self) -> tuple[int, ...]:
-        """The actions that CybORG would not refuse: indices into `Scenario.red_action_names`."""
+        """The actions in the mask: indices into `Scenario.red_action_names`."""
         return tuple(np.flatnonzero(self.row[-self.n_actions :]).tolist())
 
 
@@ -58,11 +59,8 @@ class RedChoice:
 
 
 class CompiledRed:
-    """The compiled simulator with one red agent from outside.
-
-    The simulator asks this object, an `AttackerBatch`, for Red's actions. name: the red agent's
-    name for the simulator's `reset`.
-    """
+    """The compiled simulator with one red agent in Python. This object is an `AttackerBatch`, which
+    the simulator asks for Red's actions. name: the red agent's name for the simulator's `reset`."""
 
     name = OWN_RED
 
@@ -90,8 +88,8 @@ class CompiledRed:
         return actions
 
     def shown(self, action: str = "") -> ShownToRed:
-        """Return what Red has observed. Call this once after a reset and once after each step, with
-        Red's action of the step."""
+        """Return what Red observed. Call this once after a reset, and once after each step with
+        Red's action."""
         row, observation = self._batch.rows[0].copy(), self._batch.observation(0)
         return ShownToRed(row, observation, len(self._names))
 
@@ -112,7 +110,7 @@ def _action_in(facts: Facts, scenario: Scenario) -> str:
 
 
 class OwnRed:
-    """The compiled simulator with a red agent of its own: see `CompiledRed`."""
+    """The compiled simulator with one of its compiled red agents: see `CompiledRed`."""
 
     def __init__(self, name: str, max_steps: int, scenario: Scenario) -> None:
         from workflow_rl.cage2.compiled.simulator import CompiledSimulator
@@ -146,7 +144,7 @@ class OwnRed:
 
 
 class CybORGRed:
-    """CybORG with a red agent that is a class of CybORG's: see `CompiledRed`."""
+    """CybORG with a red agent that derives from CybORG's classes: see `CompiledRed`."""
 
     def __init__(self, env: Cage2Env, name: str) -> None:
         from workflow_rl.cage2.cyborg.red_cyborg import ShownRed
@@ -170,7 +168,7 @@ WatchedRed: TypeAlias = CompiledRed | OwnRed | CybORGRed
 
 
 def watched(red_agent: str, max_steps: int, scenario: Scenario) -> WatchedRed:
-    """Return a simulator of a red agent, given by its name. Raises AttackerError."""
+    """Return the simulator that plays the red agent of this name. Raises AttackerError."""
     in_python = CYBORG_REDS_IN_PYTHON if scenario.is_scenario2 else {}
     if red_agent in RED_AGENTS and red_agent not in in_python:
         return OwnRed(red_agent, max_steps, scenario)

@@ -1,4 +1,4 @@
-"""The HTML page of a recorded episode, and the comparison of the episode with CybORG."""
+"""Make the HTML page of a recorded episode, and compare the episode with CybORG."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGES = "workflow_rl.cage2.scoring.pages"
 
 
 class ReplayCheck(NamedTuple):
-    """The result of comparing a recording with CybORG. is_same: None if nothing was compared."""
+    """The result of a comparison of a recording with CybORG. is_same: None if there was none."""
 
     is_same: bool | None
     text: str
@@ -40,11 +40,11 @@ class _Repeated:
 def compare_with_cyborg(
     recording: Recording, networks: bool = True, scenario: Scenario | None = None
 ) -> ReplayCheck:
-    """Play the episode in CybORG too, if it is installed, and compare every step.
+    """Play the episode also in CybORG, if it is installed, and compare every step.
 
-    Observations, rewards, actions and successes are compared. If Red is a trained agent, what it is
-    shown is compared, too. networks: also compare the networks, which takes most of the time.
-    scenario: that of the episode; None is Scenario 2.
+    This compares observations, rewards, actions and successes. If Red is a trained agent, it also
+    compares what Red observes. networks: whether to compare the networks, too, which takes most of
+    the time. scenario: the episode's scenario, by default Scenario 2.
     """
     from workflow_rl.cage2.cyborg.simulators import simulator_version
 
@@ -55,13 +55,13 @@ def compare_with_cyborg(
     steps = recording.steps
     from_outside = all(step.red_choice.decision is not None for step in steps)
     if not from_outside and recording.drawn not in RED_AGENTS:
-        return ReplayCheck(None, f"A red agent of the user's own: not held against {version}.")
+        return ReplayCheck(None, f"Not compared with {version}: the red agent is the user's own.")
     try:
         from workflow_rl.cage2.parity import both_sides
 
         simulators = both_sides("cyborg", recording.max_steps, scenario, from_outside)
     except ImportError as error:
-        return ReplayCheck(None, f"Not held against CybORG, which is not installed ({error}).")
+        return ReplayCheck(None, f"Not compared with CybORG, which is not installed ({error}).")
     cell = recording.seed, recording.max_steps, recording.red_agent, recording.episode
     seed = cell_spec(*cell).env_seed
     episode = ComparedEpisode(recording.agent, recording.drawn, seed, recording.max_steps)
@@ -74,7 +74,7 @@ def compare_with_cyborg(
     if difference is not None:
         return ReplayCheck(False, f"Differs from {version} in step {difference.step}.")
     what = "the networks included" if networks else "in observation, reward, actions and successes"
-    return ReplayCheck(True, f"Every step was held against {version} and is the same, {what}.")
+    return ReplayCheck(True, f"Every step was compared with {version} and is equal, {what}.")
 
 
 def replay_page(
@@ -82,7 +82,7 @@ def replay_page(
     compared: Sequence[ReplayCheck],
     scenario: Scenario | None = None,
 ) -> str:
-    """Return the page of an episode, played by one agent or two. scenario: None is Scenario 2."""
+    """Return the page of an episode, played by one or two agents. scenario: default Scenario 2."""
     scenario = scenario or Scenario.scenario2()
     first = recordings[0]
     agents = " and ".join(recording.agent for recording in recordings)
@@ -131,11 +131,11 @@ def _network_of(scenario: Scenario) -> dict[str, Any]:
 def _on_reds_way(tables: Tables, leads: Sequence[tuple[int, int]]) -> list[int]:
     """Return the numbers of all subnets, in the order in which Red can reach them.
 
-    leads: pairs of hosts. On the first host of a pair, Red finds the address of the second.
+    leads: pairs of hosts. On the first host of a pair, Red finds the address of the second host.
     """
     subnet_of = tables.of["subnet"].tolist()
     order = [subnet_of[int(tables.of["red_host"])]]
-    # The list grows while it is read, until its last subnets lead to no further subnet.
+    # The list grows during the loop, until all its subnets lead only to subnets in the list.
     for subnet in order:
         for host, target in leads:
             if subnet_of[host] == subnet and subnet_of[target] not in order:

@@ -1,4 +1,4 @@
-"""The guest's hook `replays`, which makes pages of CAGE-2's episodes."""
+"""The guest's hook `replays`, which makes pages that show episodes of CAGE-2."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ class ReplaySettings(Settings):
 
     red_agent: Annotated[str, BeforeValidator(REDS.text)] | None = Field(
         None,
-        description="The red agent, as a training takes it. By default B_lineAgent, or "
-        "RedMeanderAgent where B_line cannot play.",
+        description="The red agent, as in a training. By default B_lineAgent, or RedMeanderAgent "
+        "if B_lineAgent cannot play in the network.",
     )
     max_steps: Annotated[int, Field(ge=1, le=MOST_STEPS)] = Field(
         100, description="Length of the episode in steps."
     )
     scenario: Annotated[str, ContentOf(scenario_text)] | None = Field(
         None,
-        description="The network: scenario2, scenario1b or a scenario file. By default that of the "
-        "training, or a network of its family that the agent has not seen.",
+        description="The network: scenario2, scenario1b or a scenario file. By default the "
+        "training's network. After a training in a family, another network of the family.",
     )
 
 
 class Cage2Replays:
-    """See `environments.challenge.Replays`."""
+    """Replays of CAGE-2's episodes: see `environments.challenge.Replays`."""
 
     settings = ReplaySettings
 
@@ -53,7 +53,7 @@ class Cage2Replays:
         return load_blue(agent, None, which, greedy)
 
     def replay(self, agents: Sequence[Blue], settings: Settings, seed: int, episode: int) -> Replay:
-        """Play the episode, and compare each step with CybORG if that is installed."""
+        """Play the episode, and compare each step with CybORG if CybORG is installed."""
         assert isinstance(settings, ReplaySettings)
         network = _network_of(agents, settings)
         max_steps = settings.max_steps
@@ -84,8 +84,8 @@ class Cage2Replays:
 
 
 def _network_of(agents: Sequence[Blue], settings: ReplaySettings) -> Scenario:
-    """Return the network of the episode. Raises ConfigError if it cannot be played."""
-    # By default it is the network of a trained agent, if there is any.
+    """Return the network of the episode. Raises ConfigError if no episode can be played there."""
+    # The default is the network of a trained agent, if there is a trained agent.
     learned = (blue.network for blue in agents if blue.choice != "scripted")
     network: Scenario | ScenarioFamily = next(learned, agents[0].network)
     if settings.scenario is not None:

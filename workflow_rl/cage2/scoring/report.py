@@ -39,14 +39,14 @@ from workflow_rl.reporting.report_charts import chart, keys, means_figure, share
 from workflow_rl.runs.folder import read_config
 
 EPISODES = 100
-"""Episodes of the best agent against each red agent. The report shows the episodes with the best,
-the median and the worst return."""
+"""The number of episodes of the best agent against each red agent. The report shows the episodes
+with the best, the median and the worst return."""
 EPISODES_ON_THE_WAY = 20
-"""Episodes of every other checkpoint against each red agent."""
+"""The number of episodes of every other checkpoint against each red agent."""
 MOST_ON_THE_WAY = 24
 """The largest number of kept checkpoints that are played, over all runs."""
 MOST_IN_DETAIL = 4
-"""Largest number of runs that have replays against each red agent."""
+"""If there are more runs, a run's three replays are chosen over all its red agents together."""
 STEPS = 100
 MAPS = (
     '<p class="muted">The best agent. A field is the share of these steps in which the agent does '
@@ -54,7 +54,7 @@ MAPS = (
 )
 SEED = 0
 NO_HOST = "the network"
-"""Shown as the place of actions that have no host."""
+"""The place that a heat map shows for actions without a host."""
 
 
 def sections(runs: Sequence[Run], further: Path) -> list[Section]:
@@ -154,7 +154,8 @@ def _with_interval(mean: float, half: float | None) -> str:
 
 
 class Played(NamedTuple):
-    """The greedy episodes of one checkpoint. label: how many episodes trained it, or `best`."""
+    """The greedy episodes of one checkpoint. label: "best", or after how many episodes of training
+    the checkpoint was saved. trajectories: the episodes against each red agent."""
 
     label: str
     path: Path
@@ -162,7 +163,7 @@ class Played(NamedTuple):
     trajectories: Mapping[str, Sequence[Trajectory]]
 
     def uses(self, red_agent: str) -> Mapping[str, float]:
-        """Return the mean number of uses in an episode, by the action's name."""
+        """Return, for each action's name, the mean number of its uses in an episode."""
         trajectories = self.trajectories[red_agent]
         actions = np.concatenate([trajectory.action for trajectory in trajectories])
         names = self.network.action_names
@@ -170,12 +171,12 @@ class Played(NamedTuple):
         return {names[i]: float(counts[i]) for i in np.flatnonzero(counts)}
 
     def uses_of(self, group: str, red_agent: str) -> float:
-        """Return the mean number of uses of a group's actions in an episode."""
+        """Return the mean number of uses of a group in an episode. group: see `report_group_of`."""
         uses = self.uses(red_agent).items()
         return sum(n for name, n in uses if report_group_of(name.partition(" ")[0]) == group)
 
     def acts(self, red_agent: str) -> Iterator[Act]:
-        """Yield all actions. Those that set up decoys count as one kind."""
+        """Yield all actions. All kinds that set up decoys count as one kind."""
         names = [name.partition(" ") for name in self.network.action_names]
         for trajectory in self.trajectories[red_agent]:
             for step, action in enumerate(trajectory.action.tolist()):
@@ -186,7 +187,7 @@ class Played(NamedTuple):
 def _checkpoints(run: Run, most: int) -> list[Path]:
     """Return at most `most` kept checkpoints in order, then the last checkpoint, then the best.
 
-    Return none for an agent that was trained on the true state: no evaluation shows this state.
+    Return no checkpoint if the agent observes the true state, because evaluations do not show it.
     """
     if run.config.get("observation") == "true-state":
         return []
@@ -201,7 +202,8 @@ def _checkpoints(run: Run, most: int) -> list[Path]:
 
 
 def _reds(run: Run) -> list[str]:
-    """Return the challenge's red agents, and the training's own if compiled code plays them all."""
+    """Return the challenge's red agents. If compiled code can play all of the user's red agents in
+    the training, return these, too."""
     environment = read_config(run.path).environment
     assert isinstance(environment, Cage2)
     on_scenario2 = dataclasses.replace(environment, scenario=SCENARIO2)
@@ -210,7 +212,7 @@ def _reds(run: Run) -> list[str]:
 
 
 def _played(paths: Sequence[Path], reds: Sequence[str], progress: Progress) -> list[Played]:
-    """Play checkpoints. If two have the same label, only the later one in `paths` is returned."""
+    """Play checkpoints. If two have the same label, return only the checkpoint later in `paths`."""
     played: dict[str, Played] = {}
     for path in paths:
         checkpoint = _play_checkpoint(path, reds, path.name == "best.safetensors")
@@ -228,7 +230,7 @@ def _play_checkpoint(path: Path, reds: Sequence[str], is_best: bool) -> Played:
         able = [red for red in reds if refusals(blue.network).get(red) is None]
         n_episodes = EPISODES if is_best else EPISODES_ON_THE_WAY
         return Played(label, path, blue.network, _episodes(blue, n_episodes, able))
-    except (RuntimeError, ConfigError) as error:  # CybORG itself fails in some states.
+    except (RuntimeError, ConfigError) as error:  # In some states, CybORG fails, too.
         raise UserError(f"{path} cannot be played: {error.__cause__ or error}") from error
 
 
@@ -314,7 +316,7 @@ def _replays(
         blue = load_blue(best.path)
         blue.name = run.name
         attackers = _attackers(run, best)
-        # With many runs, red agents share their pages, because a page takes a fifth of a second.
+        # With many runs, there are no pages for each red agent, because a page takes 0.2 s.
         together = [attackers] if len(runs) > MOST_IN_DETAIL else [[red] for red in attackers]
         for red_agents in together:
             row = [f"{escaped(run.name)}, {' or '.join(red_agents)}"]
@@ -351,8 +353,8 @@ def _write_replay(blue: Blue, red_agent: str, episode: int, path: Path) -> float
 
 
 def _file_names(names: Sequence[str]) -> dict[str, str]:
-    """Return the beginning of the file names of each run. A name may have 255 bytes. No two
-    beginnings are equal, even if the file system ignores case."""
+    """Return the beginning of the file names of each run. All beginnings differ, even if the file
+    system ignores case. They are cut, because a file name may have at most 255 bytes."""
     beginnings: dict[str, str] = {}
     for n, name in enumerate(names):
         readable = name.replace("/", "-").encode(errors="backslashreplace")
@@ -363,7 +365,7 @@ def _file_names(names: Sequence[str]) -> dict[str, str]:
 
 
 def _attackers(run: Run, played: Played) -> list[str]:
-    """Return the played attackers against which the run trained, or else all played attackers."""
+    """Return the played attackers that also attacked in training, or else all played attackers."""
     trained = {*REDS.read(run.config["red_agent"]).variants} - {"SleepAgent"}
     attackers = [red for red in played.trajectories if red != "SleepAgent"]
     return [red for red in attackers if red in trained] or attackers

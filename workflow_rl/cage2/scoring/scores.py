@@ -1,4 +1,4 @@
-"""Scores on the CAGE-2 protocol, and how they are shown: table, JSON, official result file."""
+"""Scores by CAGE-2's protocol, as a table, as JSON and as the challenge's result file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CellScore(ReturnStatistics):
-    """The episodes of one red agent and one length, in the order of their numbers."""
+    """A cell: episodes against one red agent and of one length, in the order of their numbers."""
 
     max_steps: int
     red_agent: str
@@ -52,11 +52,10 @@ class CellScore(ReturnStatistics):
 class ProtocolScores(NamedTuple):
     """The cells of an evaluation, in the official order.
 
-    seconds: the wall time of playing. scenario: None is Scenario 2. checked: a line that says which
-    episodes CybORG played again, or None. trained_against: the red agents of the agent's training.
-    It is empty if they are unknown. measured: what was measured of the cells' episodes, by the
-    names of `task_name`. hosts: see `shares_by_host`.
-    """
+    seconds: the wall time of playing. scenario: None means Scenario 2. checked: a line that says
+    which episodes CybORG played again, or None. trained_against: the red agents of the agent's
+    training, empty if they are unknown. measured: for each cell's `task_name`, what the measures
+    read. hosts: see `shares_by_host`."""
 
     agent: str
     simulator: SimulatorVersion
@@ -70,7 +69,7 @@ class ProtocolScores(NamedTuple):
     hosts: Mapping[str, Mapping[str, float]] = MappingProxyType({})
 
     def with_measures(self) -> ProtocolScores:
-        """Return the scores with what is measured. All episodes need an evaluation's costs."""
+        """Return the scores with `measured` and `hosts`. All episodes need `evaluated_costs`."""
         played = self.scenario or Scenario.scenario2()
         tasks = {
             task_name(cell.red_agent, cell.max_steps, str(played)): cell.trajectories
@@ -83,24 +82,24 @@ class ProtocolScores(NamedTuple):
 
     @property
     def costs(self) -> dict[str, list[float]]:
-        """The sum of each cost in each episode of all cells, by the cost's name."""
+        """For each cost's name: the cost's sum in each episode of all cells."""
         episodes = [of.episode_costs for cell in self.cells for of in cell.trajectories]
         sums = np.array(episodes)[:, : len(COSTS)].T.tolist()
         return dict(zip(COSTS, sums, strict=bool(sums)))
 
     @property
     def check_lines(self) -> list[str]:
-        """The line that says which episodes CybORG played again, if there is one."""
+        """The line that says which episodes CybORG played again, or no line."""
         return [] if self.checked is None else [self.checked]
 
     @property
     def is_of_challenge(self) -> bool:
-        """Whether the network is the challenge's, so that published scores can be compared."""
+        """Whether the network is CAGE-2's own, so that published scores can be compared."""
         return self.scenario in (None, Scenario.scenario2())
 
     @property
     def published(self) -> tuple[PublishedScore, ...]:
-        """The scores to compare with that have at least one of these cells."""
+        """The published scores for comparison that have at least one of these cells."""
         with_cells = []
         for score in compared_scores((self.scenario or Scenario.scenario2()).text):
             means = [score.cell(cell.max_steps, cell.red_agent) for cell in self.cells]
@@ -114,12 +113,12 @@ class ProtocolScores(NamedTuple):
 
     @property
     def is_official(self) -> bool:
-        """Whether the cells are the nine of CAGE-2's protocol, and no others."""
+        """Whether the cells are exactly the nine cells of CAGE-2's protocol."""
         return self.is_of_challenge and self.has_all_cells
 
     @property
     def has_all_cells(self) -> bool:
-        """Whether the cells are the nine of both challenges' protocols, and no others."""
+        """Whether the cells are exactly the nine cells that both challenges' protocols have."""
         cells = [(cell.max_steps, cell.red_agent) for cell in self.cells]
         return cells == [(steps, red_agent) for steps in HORIZONS for red_agent in RED_AGENTS]
 
@@ -130,12 +129,12 @@ class ProtocolScores(NamedTuple):
 
     @property
     def total(self) -> float:
-        """The sum of the cells' means. If `is_official`, it is the challenge's score."""
+        """The sum of the cells' means. If `is_official`, this is the challenge's score."""
         return sum(cell.mean for cell in self.cells)
 
     def lines(self, agent: str) -> list[str]:
-        """Return the table beside the leaderboard, what was played, and a table of the measures
-        over all episodes."""
+        """Return lines for the terminal: the scores beside the leaderboard, what was played, and a
+        table of the measures over all episodes."""
         if not self.measured:
             return self._score_lines(agent)
         readings = {
@@ -156,7 +155,8 @@ class ProtocolScores(NamedTuple):
         ]
 
     def closing_lines(self, agent: str) -> list[str]:
-        """Return lines about the only attacker of the training, or else about all cells."""
+        """Return the lines at a training's end. If the training had one red agent, they are about
+        this red agent, or else about all cells."""
         if not self.is_of_challenge:
             return self._score_lines(agent)
         if len(self.trained_against) != 1 or self.trained_against[0] not in RED_AGENTS:
@@ -191,7 +191,8 @@ class ProtocolScores(NamedTuple):
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for evaluation.json. Figures that need two episodes may be None."""
+        """Return plain values for evaluation.json. With one episode a cell, std and interval_95 are
+        None."""
         plain = {
             "agent": self.agent,
             "simulator": self.simulator._asdict(),
@@ -219,7 +220,7 @@ class ProtocolScores(NamedTuple):
         return plain | {IN_FILE: read, BY_STEP: self._courses(), "hosts": self.hosts}
 
     def _courses(self) -> dict[str, dict[str, dict[str, list[float]]]]:
-        """Return how the number of clean hosts goes through the longest episodes, by task."""
+        """Return, for each task with the longest episodes, the number of clean hosts by step."""
         longest = max(cell.max_steps for cell in self.cells)
         courses = {}
         for task, cell in zip(self.measured, self.cells, strict=True):
@@ -232,7 +233,7 @@ class ProtocolScores(NamedTuple):
 def task_name(red_agent: str, max_steps: int, scenario: str) -> str:
     """Return the name of a cell among the tasks of an evaluation: see `Scoring.returns`.
 
-    scenario: as evaluation.json has it."""
+    scenario: the text in evaluation.json."""
     is_official = scenario in (SCENARIO2, str(Scenario.scenario2()))
     changed = "" if is_official else f", {scenario}"
     return f"{red_agent}, {max_steps} steps{changed}"
@@ -283,8 +284,7 @@ def _interval(half: float) -> str:
 def step_actions(trajectory: Trajectory, names: Sequence[str]) -> list[tuple[str, str]]:
     """Return the actions of Blue and Red in each of the `T` steps, as CybORG prints them.
 
-    trajectory: its observations are records. names: those of Blue's actions.
-    """
+    trajectory: its observations are records. names: the names of Blue's actions."""
     # A record describes the step before it.
     shown: Any = np.append(trajectory.obs[1:], trajectory.last_obs)
     blue = [names[action] for action in trajectory.action]
@@ -292,8 +292,8 @@ def step_actions(trajectory: Trajectory, names: Sequence[str]) -> list[tuple[str
 
 
 def official_text(scores: ProtocolScores, author: str, team: str, technique: str) -> str:
-    """Return the text of a result file of the challenge: a header, and for each cell a line and its
-    episodes' lines."""
+    """Return the text of a result file of the challenge: a header, then, for each cell, a line
+    about the cell and a line for each of its episodes."""
     simulator = scores.simulator
     scenario = scores.scenario or Scenario.scenario2()
     assert isinstance(scenario, Scenario), "an episode's actions are named in one scenario"

@@ -39,16 +39,16 @@ class ProtocolSettings(ResultSettings):
         tuple[Annotated[str, BeforeValidator(REDS.text)], ...], BeforeValidator(as_tuple)
     ] = Field(
         default=RED_AGENTS,
-        description="Red agents of the cells, as a training takes them. By default the "
-        "challenge's three.",
+        description="Red agents of the cells, as in a training. By default the challenge's three "
+        "red agents.",
     )
     max_steps: Annotated[tuple[Steps, ...], BeforeValidator(as_tuple)] = Field(
         default=HORIZONS, description="Episode lengths of the cells. By default 30, 50 and 100."
     )
     scenario: Annotated[str, ContentOf(scenario_text, tuple(NAMED))] | None = Field(
         default=None,
-        description="The network: scenario2, scenario1b, a scenario file, or a family file, of "
-        "which unseen networks are played. By default that of the training.",
+        description="The network: scenario2, scenario1b, a scenario file, or a family file, from "
+        "which unseen networks are played. By default the training's network.",
     )
     simulator: Annotated[str, OneOf(SIMULATORS)] = Field(
         default="compiled",
@@ -58,8 +58,8 @@ class ProtocolSettings(ResultSettings):
     check: Check = Field(
         default=45,
         description="How many drawn episodes CybORG plays again, to see that their totals are "
-        "equal; 0 for none. With --simulator cyborg there is nothing to play again, and a family "
-        "of networks is played in compiled code alone.",
+        "equal; 0 for none. With --simulator cyborg, no episode is played again. Families of "
+        "networks are not checked, because CybORG does not play them.",
     )
 
 
@@ -104,7 +104,7 @@ class Cage2Scoring:
         name: str,
         **played: Any,
     ) -> ProtocolScores:
-        """Play all cells. Write a result file if the settings ask for it.
+        """Play all cells. Write a result file if `settings.output_dir` is given.
 
         Raises ConfigError if the simulator is not installed, UserError if the agent is not for
         CAGE-2, and TooManyFailuresError.
@@ -124,7 +124,8 @@ class Cage2Scoring:
                 "simulator", f"{simulator} plays one scenario: for {played_on}, leave it out"
             )
         text = SCENARIO2 if isinstance(played_on, ScenarioFamily) else played_on.text
-        # SleepAgent tries the simulator. A further red agent may need CybORG.
+        # Check the simulator with SleepAgent, and then with each of the user's red agents, which
+        # may need CybORG.
         for red_agent in sorted({RED_AGENTS[2], *red_agents} - {*RED_AGENTS[:2]}):
             against = Cage2(red_agent, simulator=simulator, scenario=text, measures=True)
             against.check()
@@ -154,10 +155,9 @@ class Cage2Scoring:
 def _played(
     settings: ProtocolSettings, environment: Environment | None
 ) -> Scenario | ScenarioFamily:
-    """Return the scenario or family that is asked for, or else that of the agent's training.
+    """Return the scenario or family of the settings, or else that of the agent's training.
 
-    Raises ConfigError if a red agent that is asked for cannot play in it.
-    """
+    Raises ConfigError if a red agent of the settings cannot play there."""
     played: Scenario | ScenarioFamily = Scenario.scenario2()
     if settings.scenario is not None:
         played = played_of(settings.scenario)
@@ -198,8 +198,8 @@ def _blue(
 def _checkable(
     settings: ProtocolSettings, simulator: str, played: Scenario | ScenarioFamily
 ) -> tuple[int, str | None]:
-    """Return how many episodes CybORG plays again. The second value is the reason if it plays none,
-    or None if the user need not be told."""
+    """Return how many episodes CybORG plays again, and a line for the user that says why there are
+    none. The line is None if the user does not expect the check."""
     if simulator == "cyborg" or not settings.check:
         return 0, None
     if isinstance(played, ScenarioFamily):

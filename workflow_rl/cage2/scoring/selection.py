@@ -1,6 +1,6 @@
-"""Choose the best of a run's agents by scores on episodes that have no other use.
+"""Choose the best of a run's agents by its score.
 
-The seeds of these episodes (`SeedStream.SELECTION`) are not used by training or by evaluations.
+The episodes have their own seeds, `SeedStream.SELECTION`. Training and evaluations do not use them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from workflow_rl.evaluation.intervals import Mean, mean_of
 from workflow_rl.runs.saved_agent import load_saved
 
 ATTACKERS = RED_AGENTS[:2]
-"""The red agents that attack. Against the third, which sleeps, every sensible agent scores 0."""
+"""The red agents that attack. Against the third red agent, SleepAgent, a good agent scores 0."""
 
 SHORT_NAMES = {"B_lineAgent": "B_line", "RedMeanderAgent": "RedMeander"}
 TOGETHER = 500  # Episodes that are played at the same time.
@@ -34,11 +34,10 @@ MINIMUM_TO_CHOOSE = 16
 
 
 def score(actor: Actor, environment: Cage2, episodes: int, seed: int = 0) -> Mean:
-    """Play `episodes` episodes against each attacker of the environment, and return the sum of the
-    cells' means, as in the challenge.
+    """Play `episodes` episodes against each attacker of the environment. Return the sum of the
+    cells' means, as the challenge does. A cell is one attacker and one length of episodes.
 
-    Raises ValueError: see `scores_of_episodes`.
-    """
+    Raises ValueError: see `scores_of_episodes`."""
     return mean_of(
         [
             scores_of_episodes(actor, environment, red_agent, episodes, seed).sum(axis=1)
@@ -56,13 +55,13 @@ def attackers(environment: Cage2) -> list[str]:
 def scores_of_episodes(
     actor: Actor, environment: Cage2, red_agent: str, episodes: int, seed: int = 0
 ) -> NDArray[np.float64]:
-    """Return the return of each episode after each of HORIZONS, [episodes, 3].
+    """Return each episode's sum of rewards up to each horizon, [episodes, 3].
 
     The agent does not know the length of an episode, so the first 30 of 100 steps are an episode of
-    30 steps. environment: that of the actor's training. If its episodes are not as long as the
-    challenge's longest, there is one column, for their own length: [episodes, 1].
+    30 steps. environment: the actor was trained in it. If its `max_steps` is not the largest of
+    HORIZONS, `max_steps` is the only horizon: [episodes, 1].
 
-    Raises ValueError if the opening leaves the policy no step of an episode.
+    Raises ValueError if the opening is at least as long as the shortest horizon.
     """
     horizons = _horizons(environment)
     n_before = len(environment.opening)
@@ -78,8 +77,8 @@ def scores_of_episodes(
 
 @functools.lru_cache(4)
 def _specs(red_agent: str, episodes: int, seed: int) -> Sequence[EpisodeSpec]:
-    """Return the episodes against a red agent. Every agent is scored on these episodes, so that
-    differences between agents have less noise."""
+    """Return the episodes against a red agent. Every candidate plays the same episodes, so that
+    differences between candidates have less noise."""
     first = [*RED_AGENTS, red_agent].index(red_agent) * 1_000_000
     return [
         episode_spec(seed, first + number, (red_agent,), SeedStream.SELECTION)
@@ -92,10 +91,10 @@ def _horizons(environment: Cage2) -> tuple[int, ...]:
 
 
 def candidate_score(path: Path, episodes: int, seed: int = 0, actions: str | None = None) -> Mean:
-    """Return the score of a checkpoint: see `score`.
+    """Return the score of a checkpoint: see `score`. Raises UserError.
 
-    actions: the action set of play, if it differs from that of training. It must have the same
-    size. Raises UserError.
+    actions: the action set with which the agent plays, if not with training's action set. Both
+    action sets must have the same size.
     """
     policy, environment = _blue(path)
     if actions is not None:
@@ -113,8 +112,8 @@ def _blue(path: Path) -> tuple[Policy, Cage2]:
 def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
     """Save a finished run's best candidate as best.safetensors: see `save_best_candidate`.
 
-    Return a message for the user, or None if there is nothing to choose by. Raises UserError.
-    """
+    Return a message for the user, or None if no episodes can compare the candidates. Raises
+    UserError."""
     _, environment = _blue(run_path / "checkpoint.safetensors")
     met = attackers(environment)
     if not met or len(environment.opening) >= min(_horizons(environment)):
@@ -124,7 +123,7 @@ def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
         return None
     # All candidates play with the run's action set, in which a champion's actions may be timed.
     played = functools.partial(candidate_score, actions=environment.actions)
-    # Of many attackers, each plays so few episodes that the choice takes no longer than of two.
+    # The more attackers there are, the fewer episodes each plays, so that the choice takes as long.
     most = EPISODES_TO_CHOOSE * len(ATTACKERS) // max(len(ATTACKERS), len(met))
     most = max(MINIMUM_TO_CHOOSE, most)
     chosen = save_best_candidate(run_path, MINIMUM_TO_CHOOSE, most, played, quiet)
@@ -135,7 +134,7 @@ def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
 
 
 def _described(score: Mean, environment: Cage2) -> str:
-    """Return a score in words, beside the champion's score if the champion has played the cells."""
+    """Return a score in words. Add the champion's score if the champion has played these cells."""
     met, horizons = attackers(environment), _horizons(environment)
     names = " and ".join(SHORT_NAMES.get(red_agent, red_agent) for red_agent in met)
     n_cells = len(met) * len(horizons)

@@ -20,7 +20,7 @@ from workflow_rl.cage2.scoring.report import sections
 OFFICE = Scenario.scenario2().add_host("Web0", "OP_Server", "Enterprise")
 RED = "tests.own_reds:Restless"
 ALONE = "is a family, and Red learns in one network"
-NOT_OWN = "of your own: families have"
+NOT_OWN = "cannot play in a family: choose"
 DAMAGED = "damaged.yaml:.*there is no image Server"
 
 

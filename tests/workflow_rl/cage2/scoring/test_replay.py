@@ -41,7 +41,7 @@ def test_a_page_of_100_steps_is_small_valid_and_complete(tmp_path):
     text = page.read_text()
     assert_valid(text)
     assert len(text.encode()) < 2_000_000
-    assert "Every step was held against csle-cyborg" in text
+    assert "Every step was compared with csle-cyborg" in text
     shown = data_of(page)
     assert len(shown["hosts"]) == 13
     assert sum(map(len, shown["subnets"].values())) == 13

@@ -72,7 +72,7 @@ def test_replays_are_the_best_median_and_worst_episodes_of_the_evaluation(tmp_pa
             assert (one["red_agent"], one["episode"]) == (cell.red_agent, int(episode))
             assert one["steps"][-1]["total"] == pytest.approx(wanted)
             assert one["agent"] == "a run"
-            assert "Every step was held against csle-cyborg" in page.read_text()
+            assert "Every step was compared with csle-cyborg" in page.read_text()
 
 
 def test_of_many_runs_there_are_three_replays_each(tmp_path, monkeypatch):

@@ -1,1 +1,1 @@
-"""Templates of the pages about CAGE-2."""
+"""The templates of the pages about CAGE-2."""

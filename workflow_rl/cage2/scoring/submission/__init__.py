@@ -1,1 +1,1 @@
-"""An agent as the challenge takes it: a folder that needs NumPy and none of this package."""
+"""Export an agent for the challenge's organisers, in a folder that does not need this package."""

@@ -1,4 +1,4 @@
-"""Fill a folder to hand in: the policy, copies of the modules that act, and an evaluation."""
+"""Fill a folder to submit: the policy, copies of the modules that it needs, and an evaluation."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ ACTING = (
     "workflow_rl.cage2.compiled.tables",
     "workflow_rl.cage2.compiled.description",
 )
-"""Modules that are copied into the folder. The folder's own `jit` compiles nothing, so it does not
-need numba."""
+"""The modules that are copied into the folder. The folder has its own `jit`, which compiles
+nothing, so the folder does not need numba."""
 
 _FILES = Path(__file__).parent / "files"
 
@@ -49,7 +49,7 @@ def write_submission(
     more: Sequence[str] = (),
     actor: Path = _FILES / "actor.py",
 ) -> None:
-    """Fill the folder. Raises ConfigError for an agent that no challenge can play.
+    """Fill the folder. Raises ConfigError for an agent that cannot play the challenge.
 
     more: modules that the agent needs besides ACTING. actor: the file that defines `actor_of`.
     """

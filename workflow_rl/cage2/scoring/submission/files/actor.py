@@ -1,4 +1,4 @@
-"""In this folder, the policy itself acts."""
+"""The agent of this folder acts by the policy alone."""
 
 from typing import Any
 

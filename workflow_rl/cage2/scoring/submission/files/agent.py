@@ -1,4 +1,4 @@
-"""The agent, which acts on what ChallengeWrapper shows Blue. requirements.txt lists its needs."""
+"""The agent, which takes ChallengeWrapper's observations. requirements.txt lists its packages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
-# If this process has loaded another agent, the modules of both agents have the same names.
+# If this process has loaded another agent, that agent's modules have the same names. Forget them.
 for name in [name for name in sys.modules if name.startswith("acting_")]:
     del sys.modules[name]
 
@@ -26,11 +26,11 @@ from acting_views import ViewingActor  # noqa: E402
 
 
 class BlueAgent:
-    """A blue agent that plays one episode after another. `end_episode` clears its memory.
+    """A blue agent that plays one episode after another. `end_episode` clears the agent's memory.
 
-    order: the groups of hosts in the order of priority, such as
-    "op_server,enterprise,users,op_hosts", for an agent that takes an order. None means the order of
-    the agent's export, or a fixed order if the export had none.
+    order: only for an agent that takes an order: the groups of hosts, the most urgent first, such
+    as "op_server,enterprise,users,op_hosts". None means the order of the agent's export, or a fixed
+    order if the export had none.
     """
 
     def __init__(self, order: str | None = None) -> None:
@@ -44,7 +44,7 @@ class BlueAgent:
         self._actor = ViewingActor(actor_of(policy, sees), *view, facts)
         if order is not None:
             self._actor.ask(order=order)
-        self._n_episodes = 0  # The seed of sampled actions.
+        self._n_episodes = 0  # This number is the seed of an episode's sampled actions.
         self.end_episode()
 
     def get_action(
@@ -52,7 +52,7 @@ class BlueAgent:
     ) -> int:
         """Return one of Blue's actions for an observation: one of 145 for 52 bits in Scenario 2.
 
-        order: a new order, which holds from now on.
+        order: if given, a new order for this and all later actions.
         """
         if order is not None:
             self._actor.ask(order=order)

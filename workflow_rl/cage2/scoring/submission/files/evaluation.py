@@ -1,10 +1,10 @@
-"""The challenge's evaluation: three red agents, 30, 50 and 100 steps, mean total rewards.
+"""The challenge's evaluation: mean total rewards against three red agents in 30, 50 and 100 steps.
 
     python evaluation.py --episodes 1000 --seed 153
 
-This runs on the official CybORG package or, if that is not installed, on csle-cyborg. It writes
-<time>_BlueAgent.txt in the challenge's format. Python's generator is seeded once, and all episodes
-draw from it in turn.
+This runs on the official CybORG package, or on csle-cyborg if the official package is not
+installed. It writes <time>_BlueAgent.txt in the challenge's format. Python's generator is seeded
+once, and all episodes draw from this generator in turn.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Episode(NamedTuple):
 
 
 class Simulator(NamedTuple):
-    """A CybORG package. make: makes a CybORG with a red agent. agents: the module of red agents.
-    wrapper: ChallengeWrapper."""
+    """A CybORG package. make: returns a CybORG with a red agent. agents: the module of red agents.
+    wrapper: the class ChallengeWrapper."""
 
     make: Callable[[Any], Any]
     agents: Any
@@ -49,13 +49,13 @@ class Simulator(NamedTuple):
 
 
 def find_scenario() -> Scenario:
-    """Return what the agent was exported for."""
+    """Return the scenario for which the agent was exported."""
     return Scenario(**json.loads(read_handed_in("scenario.json")))
 
 
 def find_simulator() -> Simulator:
     """Return the challenge's official package if it is installed, or else csle-cyborg."""
-    # CybORG needs Stable-Baselines3 for an agent that does not play here.
+    # CybORG imports Stable-Baselines3 for an agent that does not play here. An empty module serves.
     sys.modules.setdefault("stable_baselines3", ModuleType("stable_baselines3"))
     sys.modules["stable_baselines3"].__dict__.setdefault("PPO", None)
     scenario = find_scenario()
@@ -67,7 +67,7 @@ def find_simulator() -> Simulator:
         make = functools.partial(_official, CybORG, scenario)
         return Simulator(make, Agents, ChallengeWrapper, "CybORG (official)")
     except ModuleNotFoundError as error:
-        # Other challenges' packages have the same name, and lack some of these modules.
+        # Packages of other challenges are also called CybORG. They lack some of these modules.
         if not (error.name or "").startswith("CybORG"):
             raise
     if scenario.is_cage1:
@@ -98,7 +98,8 @@ def _official(package: Any, scenario: Scenario, red: Any) -> Any:
         sys.exit(f"The CybORG that is installed is another challenge's: {path} does not go with it")
     if scenario.text in NAMED:
         return package.CybORG(str(path), "sim", agents={"Red": red})
-    # CybORG reads images from its own folder alone.
+    # CybORG would read the images of a scenario file from its own folder only. So its parser is
+    # replaced by one that returns the parsed scenario.
     parsed = unittest.mock.patch.object(
         SimulationController, "_parse_scenario", return_value=scenario.description()
     )
@@ -114,11 +115,10 @@ def play(
     episodes: int,
     seeds: Sequence[int] | None = None,
 ) -> Iterator[Episode]:
-    """Play and yield episodes. seeds: one for each episode. None: do not seed Python's generator.
+    """Play and yield episodes. seeds: one seed for each episode, or None to seed nothing.
 
-    The challenge's loop resets after every episode, also after the last one of a cell. The draws of
-    the next cell follow that reset.
-    """
+    The challenge's loop resets after every episode, also after the last episode of a cell. This
+    last reset also draws random numbers, so it matters for the next cell."""
     cyborg = simulator.make(getattr(simulator.agents, red_agent))
     env = simulator.wrapper(env=cyborg, agent_name="Blue")
     for number in range(episodes):

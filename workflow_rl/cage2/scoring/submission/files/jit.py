@@ -1,4 +1,4 @@
-"""Plain Python in the place of the package's compiled functions."""
+"""Run the package's compiled functions as plain Python, without numba."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ int64 = int
 
 
 class _PlainRecord:
-    """A NumPy record with Python's own numbers.
+    """A copy of a NumPy record with Python's integers.
 
-    NumPy's unsigned integers raise an error for a mask such as ~1, and Python's do not.
-    """
+    NumPy's unsigned integers raise an error for a mask such as ~1. Python's integers do not."""
 
     def __init__(self, record: Any) -> None:
         for name in record.dtype.names:
             value = record[name]
-            # A field is an array or a number.
+            # A field is an array or a single number.
             plain = value.astype(_plain_type(value)) if value.ndim else value.item()
             setattr(self, name, plain)
 
@@ -36,7 +35,7 @@ class _PlainRecord:
 
 
 class _PlainRecords:
-    """An array of NumPy records that gives plain records."""
+    """An array of NumPy records, which returns plain records."""
 
     def __init__(self, records: Any) -> None:
         self._records = records
@@ -69,7 +68,8 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def entry_point(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls `function` with plain records, and then writes these back."""
+    """Return a function that calls `function` with plain records, and then writes the plain
+    records back into the arrays."""
 
     @functools.wraps(function)
     def run(*arguments: Any) -> None:

@@ -1,4 +1,4 @@
-"""Steps of an environment that an off-policy learner remembers and draws from."""
+"""The remembered steps of an off-policy learner, from which it draws batches."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from workflow_rl.agents.trajectory import Float64Array, Trajectory
 
 
 class Transitions(NamedTuple):
-    """`B` steps, of any episodes.
+    """`B` steps of any episodes.
 
-    obs, next_obs: [B, D], the env's dtype; action: [B] or [B, K]; reward: float64 [B]; terminated:
-    bool [B], whether the episode terminated with the step, so that no rewards were to come. A
-    truncated episode, or one that goes on in the next unroll, has not terminated. Of steps that a
-    model imagined: float32 [B], the probability that the episode terminated.
+    obs, next_obs: [B, D], the env's dtype. action: [B] or [B, K]. reward: float64 [B]. terminated:
+    bool [B], whether the episode terminated with the step. An episode that was truncated, or that
+    goes on in the next unroll, has not terminated. For a model's imagined steps, `terminated` is
+    float32 [B], the probability that the episode terminated.
     """
 
     obs: NDArray[Any]
@@ -53,7 +53,7 @@ def transitions_of(trajectories: Sequence[Trajectory]) -> Transitions:
 
 
 class ReplayBuffer:
-    """The last `capacity` steps. Empty, it has no columns yet."""
+    """The last `capacity` steps. An empty buffer has no columns yet."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -61,7 +61,7 @@ class ReplayBuffer:
         self._columns: Transitions | None = None
 
     def add(self, steps: Transitions) -> None:
-        """Add steps. They replace the oldest ones where there is no room."""
+        """Add steps. In a full buffer, they replace the oldest steps."""
         self.n_added += max(0, steps.n_steps - self.capacity)
         steps = steps.at(slice(-self.capacity, None))
         if self._columns is None:
@@ -83,23 +83,23 @@ class ReplayBuffer:
 
     @property
     def steps(self) -> Transitions:
-        """All steps, in no order: views, which must not be written to."""
+        """All steps, in no order. The arrays are views and must not be written to."""
         assert self._columns is not None
         return self._columns.at(slice(len(self)))
 
     @property
     def oldest(self) -> int:
-        """The number of the oldest step, counted from the first that was ever added."""
+        """The number of the oldest step. The first step that was ever added is step 0."""
         return self.n_added - len(self)
 
     def numbered(self, first: int, end: int) -> Transitions:
-        """Return a copy of the steps from number `first` up to `end`, none older than `oldest`."""
+        """Return a copy of the steps from number `first` to before `end`. first: >= `oldest`."""
         return self.steps.at(np.arange(first, end) % self.capacity)
 
     def load(self, n_added: int, parts: Iterable[Transitions]) -> None:
-        """Hold the last of `n_added` steps instead: those of the parts, oldest first.
+        """Replace the steps with the last of `n_added` steps, which are in `parts`, oldest first.
 
-        Raises ValueError if the parts have more or fewer steps than are held.
+        Raises ValueError if the parts have more or fewer steps than the buffer should hold.
         """
         n_held = min(n_added, self.capacity)
         self.n_added, self._columns = n_added - n_held, None
@@ -111,7 +111,7 @@ class ReplayBuffer:
             raise ValueError("its replay buffer is of another size")
 
     def newest(self, n_steps: int) -> NDArray[np.int64]:
-        """Return the rows of `steps` that were added last, at most `n_steps`, oldest first."""
+        """Return the rows of the last added steps, at most `n_steps`, oldest first."""
         n_steps = min(n_steps, len(self))
         rows: NDArray[np.int64] = (self.n_added - n_steps + np.arange(n_steps)) % self.capacity
         return rows

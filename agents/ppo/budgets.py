@@ -31,21 +31,21 @@ if TYPE_CHECKING:
     from workflow_rl.agents.ppo.sequences import RolloutSequences
 
 K_P, K_I, K_D = 0.5, 0.3, 0.0
-"""Gains: with K_P and K_D 0, gradient ascent on the multipliers at the learning rate K_I."""
+"""The controller's gains. With K_P = K_D = 0, it is gradient ascent at the learning rate K_I."""
 AIM = 0.97
-"""The share of a limit that the multipliers aim at. Around the limit itself, half of all agents
-would end above it."""
+"""The target of a cost as a share of its limit. If the target were the limit, half of all agents
+would end above the limit."""
 _CRITICS = 84
-"""Tells the seeds of the costs' critics from those of other networks."""
+"""A part of the seeds that distinguishes the costs' critics from other networks."""
 
 Estimate: TypeAlias = Callable[[Sequence[Trajectory], Float64Array], Estimates]
-"""Returns the estimates of trajectories, given the values of all observations."""
+"""A function that returns estimates for trajectories, given the values of all observations."""
 
 
 class Multipliers:
-    """A PID controller of each multiplier: Stooke et al. 2020, algorithm 2.
+    """A PID controller for each multiplier: Stooke et al. 2020, algorithm 2.
 
-    now: [K], the multipliers.
+    now: [K], the present multipliers.
     """
 
     def __init__(self, n: int) -> None:
@@ -54,9 +54,9 @@ class Multipliers:
         self._excess: Float64Array | None = None
 
     def update(self, excess: Float64Array) -> None:
-        """Take how far the costs [K] are above their limits, in units of the limits."""
-        # An agent that knows nothing yet may cost many times its budget, and no agent less than
-        # nothing: without a bound, the multiplier would need as many updates to fall again.
+        """Update by the excess of the costs [K] over their targets, in units of the limits."""
+        # An untrained agent's excess may be many limits, while no excess is below -1. Without a
+        # bound, a multiplier would need many updates to fall again.
         excess = np.minimum(excess, 1.0)
         rise = excess - (excess if self._excess is None else self._excess)
         self._excess = excess
@@ -69,7 +69,7 @@ class Multipliers:
         return {"now": self.now.tolist(), "integral": self._integral.tolist(), "excess": excess}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from `state_dict()`. Raises ValueError for what is none."""
+        """Continue from a `state_dict()`. Raises ValueError for other values."""
         parts = [state["now"], state["integral"]]
         parts += [] if state["excess"] is None else [state["excess"]]
         for numbers in parts:
@@ -84,10 +84,10 @@ class Multipliers:
 
 
 class Budgets:
-    """The budgets of a run and their multipliers, which all policies of a team share.
+    """The budgets of a run and their multipliers. All policies of a team share them.
 
-    limits: see `PPOConfig.budgets`. costs: the names of the costs that each step has. Raises
-    ValueError for a budget of another cost.
+    limits: see `PPOConfig.budgets`. costs: the names of a step's costs. Raises ValueError for a
+    budget of an unknown cost.
     """
 
     def __init__(self, limits: Mapping[str, float], costs: tuple[str, ...]) -> None:
@@ -100,10 +100,9 @@ class Budgets:
         trajectories: Sequence[Trajectory],
         learn: Callable[[Sequence[Trajectory]], Metrics],
     ) -> BudgetMetrics:
-        """Set the multipliers by the episodes that ended, then learn.
+        """Update the multipliers from the ended episodes, then learn.
 
-        learn: takes the trajectories with the budgets' costs [T, K] in the place of the
-        environment's.
+        learn: gets trajectories in which the budgets' costs [T, K] replace the environment's costs.
         """
         ended = [trajectory.episode_costs for trajectory in trajectories if trajectory.ended]
         if ended:
@@ -127,7 +126,7 @@ class Budgets:
 
 @dataclass(frozen=True)
 class BudgetMetrics:
-    """What one update did. multipliers: by "multiplier_" and the budget's name."""
+    """The metrics of one update. multipliers: their keys are "multiplier_" and a budget's name."""
 
     whole: Metrics
     multipliers: dict[str, float]
@@ -137,9 +136,9 @@ class BudgetMetrics:
 
 
 class CostCritics:
-    """What one policy learns of the budgets' costs: a critic of each, and their optimizer.
+    """The critics of the budgets' costs for one policy, and their optimizer.
 
-    network_of: makes an actor-critic of a seed, of which only the critic is used and learns.
+    network_of: makes an actor-critic from a seed. Only its critic is used and learns.
     """
 
     def __init__(
@@ -153,7 +152,7 @@ class CostCritics:
         n_budgets = len(budgets.multipliers.now)
         seeds = np.random.SeedSequence([seed, _CRITICS]).generate_state(n_budgets)
         self._networks = [network_of(int(critic_seed)) for critic_seed in seeds]
-        # The last part is the critic, or of a shared trunk the whole network.
+        # The last part is the critic, or the whole network if it has a shared trunk.
         self._parameters = [[*network.parts().values()][-1] for network in self._networks]
         self._max_grad_norm = max_grad_norm
         self.optimizer = FusedAdam(itertools.chain(*self._parameters), 0.0, eps=1e-5)
@@ -165,16 +164,15 @@ class CostCritics:
         of_reward: Estimates,
         estimate: Estimate,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the advantages [B] of rewards and costs together, float32, and the targets of the
-        costs' critics [B, K].
+        """Return the joint advantages [B] of rewards and costs, float32, and the targets [B, K] of
+        the costs' critics.
 
-        (A - sum_k lambda_k u A_k) / (1 + sum_k lambda_k): Stooke et al. 2020, equation 7, with the
-        advantages A of rewards, and u the deviation of the returns in this rollout. A is in units
-        of scaled reward, which differ from environment to environment by orders of magnitude, and
-        A_k is in budgets. With u, a multiplier of 1 weighs a budget of cost as much as a deviation
-        of return, whatever the rewards' scale and whether they are normalised. So the same gains
-        do everywhere. The deviation of A itself would not do: it shrinks with the steps of an
-        episode, and A_k does too.
+        These are (A - sum_k lambda_k u A_k) / (1 + sum_k lambda_k), as in equation 7 of Stooke et
+        al. 2020. A are the advantages of rewards, in units of scaled reward. A_k are the advantages
+        of costs, in budgets. u is the standard deviation of the returns in this rollout. With u, a
+        multiplier of 1 gives a budget of cost the weight of one deviation of return. So the gains
+        fit rewards of any scale. The deviation of A would not fit, because it shrinks when episodes
+        have more steps.
         """
         multipliers = self.budgets.multipliers.now
         advantage = of_reward.advantage.astype(np.float64)
@@ -209,7 +207,7 @@ class CostCritics:
         self.optimizer.step()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state, whose tensors change with the next step."""
+        """Return the state. The next step changes its tensors."""
         return {
             "multipliers": self.budgets.multipliers.state_dict(),
             "critics": [network.state_dict() for network in self._networks],
@@ -217,8 +215,8 @@ class CostCritics:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a copy of `state_dict()`. Raises ValueError, or KeyError, TypeError or
-        RuntimeError for what is none."""
+        """Continue from a copy of a `state_dict()`. Other values raise ValueError, KeyError,
+        TypeError or RuntimeError."""
         self.budgets.multipliers.load_state_dict(state["multipliers"])
         for network, saved in zip(self._networks, state["critics"], strict=True):
             network.load_state_dict(copy.deepcopy(saved))

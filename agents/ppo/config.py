@@ -1,5 +1,5 @@
-"""PPO's hyperparameters, and what it says of an update. Imports no torch: the command line reads
-its defaults here."""
+"""PPO's hyperparameters, and its metrics of an update. Imports no torch, because the command line
+reads the defaults here."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 
 REWARD = "reward"
-"""What stands for the environment's own reward among the names of costs."""
+"""The name of the environment's own reward among the names of costs."""
 _QUANTILE = re.compile(r"(.+):p(\d+(?:\.\d+)?)")
 
 
 class Budget(NamedTuple):
     """A limit on the sum of a cost over an episode.
 
-    name: as the user gives it, COST or COST:pNN. limit: of the sum. share: the share of the
-    episodes that may have a greater sum; None for a limit on the mean of the sums.
+    name: COST or COST:pNN, from the user. limit: the limit of the sum. share: the share of episodes
+    that may have a greater sum, or None for a limit on the mean of the sums.
     """
 
     name: str
@@ -47,32 +47,32 @@ class Budget(NamedTuple):
 
     @property
     def allowed(self) -> float:
-        """The limit on the mean of `charged`."""
+        """The upper limit of the mean of `charged`."""
         return self.limit if self.share is None else self.share
 
     @property
     def unit(self) -> float:
-        """What costs are divided by, so that nobody has to know their unit: the limit, if any."""
+        """The divisor that makes costs independent of their unit: the limit, or 1 if it is 0."""
         return self.allowed or 1.0
 
     def charged(self, sums: Float64Array) -> Float64Array:
-        """Return what each episode adds to the mean that is limited: its sum of the cost, or 1 if
-        the sum is above the limit. sums: [N]."""
+        """Return the terms [N] of the limited mean: sums [N] of the cost in episodes, or for a
+        quantile, 1 for sums above the limit and 0 for others."""
         return sums if self.share is None else (sums > self.limit).astype("float64")
 
     def charged_by_step(self, costs: Float64Array, before: float) -> Float64Array:
-        """Return the parts of `charged` that the steps of a trajectory add. costs: [T]. before: the
-        sum of the earlier steps' costs."""
+        """Return how much each step of a trajectory adds to `charged`. costs: [T]. before: the sum
+        of the earlier steps' costs."""
         if self.share is None:
             return costs
         import numpy as np
 
-        # 1 at the step that crosses the limit. Of costs below 0, the sum may come back: -1.
+        # A step that crosses the limit upwards adds 1. Negative costs may cross downwards: -1.
         return np.diff(self.charged(np.cumsum(np.append(before, costs))))
 
 
 def budgets_of(limits: Mapping[str, float]) -> list[Budget]:
-    """Return the budgets of limits by name. Raises ValueError for a quantile that is none."""
+    """Return the budgets of limits by name. Raises ValueError for a wrong quantile."""
     budgets = []
     for name, limit in limits.items():
         found = _QUANTILE.fullmatch(name)
@@ -87,7 +87,7 @@ def budgets_of(limits: Mapping[str, float]) -> list[Budget]:
 
 
 class Annealed(NamedTuple):
-    """Hyperparameters that go linearly from where they start to where they end."""
+    """Hyperparameters that change linearly from an initial value to a final value."""
 
     learning_rate: float
     clip_range: float
@@ -96,7 +96,7 @@ class Annealed(NamedTuple):
 
 
 class PPOConfig(NetworkSettings):
-    """PPO's hyperparameters. Making one raises ConfigError."""
+    """PPO's hyperparameters. The constructor raises ConfigError."""
 
     log_std_init: Annotated[float, Field(ge=-10, le=10)] = Field(
         default=0.0,
@@ -130,7 +130,7 @@ class PPOConfig(NetworkSettings):
     minibatches_of: Literal["steps", "observations"] = Field(
         default="steps",
         description="Fill a minibatch with single steps, or with whole observations and all "
-        "their steps. The second is faster where observations repeat bit for bit, as in CAGE-2.",
+        "their steps. observations is faster if observations repeat bit for bit, as in CAGE-2.",
     )
     entropy_coef: NotNegative = Field(
         default=0.01, description="Weight of the entropy bonus at the start."
@@ -142,19 +142,19 @@ class PPOConfig(NetworkSettings):
     )
     value_coef: NotNegative = Field(default=0.5, description="Weight of the critic's loss.")
     max_grad_norm: Positive = Field(
-        default=0.5, description="Clip gradients to this norm, for the actor and the critic each."
+        default=0.5, description="Clip the actor's and the critic's gradients to this norm each."
     )
     normalise_advantage: bool = Field(
         default=True, description="Normalise the advantages within each minibatch."
     )
     target_kl: Positive | None = Field(
         default=None,
-        description="Stop the epochs of an update when the KL divergence exceeds 1.5 times this.",
+        description="End an update early when the KL divergence exceeds 1.5 times this number.",
     )
     decoupled_clip: bool = Field(
         default=True,
         description="Clip around the policy at the start of the update, instead of around the "
-        "policy that acted. Without a policy lag, both are the same.",
+        "policy that acted. Without a policy lag, both policies are equal.",
     )
     correction: Literal["none", "vtrace"] = Field(
         default="none",
@@ -166,18 +166,18 @@ class PPOConfig(NetworkSettings):
     )
     shared_trunk: bool = Field(
         default=False,
-        description="Let the actor and the critic share their hidden layers. By default each has "
-        "its own.",
+        description="Let the actor and the critic share their hidden layers. By default, each has "
+        "its own layers.",
     )
     policy_of: Annotated[str, ForTeams()] = Field(
         default="",
-        description="For a team of agents: which policy acts for which agent, such as "
-        "blue_agent_4=headquarters,*=zone. By default agents of the same spaces share a policy.",
+        description="For a team of agents: the policy of each agent, such as "
+        "blue_agent_4=headquarters,*=zone. By default, agents with equal spaces share a policy.",
     )
     critic: Annotated[Literal["own", "central"], ForTeams()] = Field(
         default="own",
-        description="For a team of agents: what the critics see. own: what the agent sees. "
-        "central: the environment's state too, or what all agents see if it declares none.",
+        description="For a team of agents: the critics' inputs. own: the agent's observation. "
+        "central: also the environment's state, or all agents' observations without a state.",
     )
 
     budgets: dict[str, NotNegative] = Field(
@@ -196,8 +196,8 @@ class PPOConfig(NetworkSettings):
     )
     teacher_beta: Annotated[NotNegative, WithTeacher()] = Field(
         default=0.0,
-        description="Copy a step the more, the better its action did: with the weight "
-        "exp(advantage / this number), for teachers of mixed quality. 0 copies all steps alike.",
+        description="Weight each copied step by exp(advantage / this number), for teachers of "
+        "mixed quality. With 0, all steps have equal weights.",
     )
 
     @model_validator(mode="after")
@@ -219,7 +219,7 @@ class PPOConfig(NetworkSettings):
         return self
 
     def at(self, progress: float) -> Annealed:
-        """Hyperparameters at this share of the run, from 0 to 1."""
+        """Return the hyperparameters at this share of the run, from 0 to 1."""
 
         def between(start: float, end: float | None) -> float:
             return start if end is None else start + progress * (end - start)
@@ -233,16 +233,16 @@ class PPOConfig(NetworkSettings):
 
 
 class PPOMetrics(NamedTuple):
-    """What one update did. Losses, fractions and norms are means over its minibatches.
+    """The metrics of one update. Losses, fractions and norms are means over its minibatches.
 
-    These are NaN if every step was stale: there were no minibatches then.
-    learning_rate: as applied. policy_lag_*: over the rollout's steps, stale ones included.
-    stale_fraction: share of the steps left out for their lag. teacher_loss: the loss towards the
-    copy of the teacher, the divergence KL(copy || policy) in nats times its weight.
-    effective_share: of the steps learned from, see the function of this name.
-    *_gradient_norm: before the gradients are clipped; of a shared trunk, the policy's is of both,
-    and the value's NaN. action_std: afterwards, the mean over an action's numbers, in units in
-    which bounds are -1 and 1; NaN of choices alone.
+    These are NaN if every step was stale, because there were no minibatches.
+    learning_rate: the rate of this update. policy_lag_*: over all steps of the rollout, including
+    stale steps. stale_fraction: share of the steps left out for their lag. teacher_loss: the loss
+    towards the teacher's copy: the weighted divergence KL(copy || policy) in nats. effective_share:
+    see the function of this name. *_gradient_norm: before clipping. With a shared trunk, the
+    policy's norm includes the critic, and the value's norm is NaN. action_std: the mean standard
+    deviation of an action's real numbers after the update, in units in which bounds are -1 and 1,
+    or NaN for actions of choices only.
     """
 
     policy_loss: float = math.nan
@@ -265,20 +265,21 @@ class PPOMetrics(NamedTuple):
 
 
 DECISIONS = "decisions"
-"""What a team has besides the fields of PPOMetrics."""
+"""A team's metric besides the fields of PPOMetrics."""
 OF_EACH_POLICY = (
     *PPOMetrics._fields[: PPOMetrics._fields.index("learning_rate")],
     *PPOMetrics._fields[PPOMetrics._fields.index("policy_gradient_norm") :],
 )
-"""The fields that a team of several policies has for each policy too."""
+"""The metrics that a team of several policies also has for each policy."""
 
 
 @dataclass(frozen=True)
 class TeamMetrics:
-    """What one update of a team did.
+    """The metrics of one update of a team.
 
-    whole: means over the policies, each weighted by its decisions. decisions: of all agents; a busy
-    agent decides nothing. of_each: by the policy's name, for the policies that have learned.
+    whole: means over the policies, weighted by the policies' decisions. decisions: the number of
+    all agents' decisions. A busy agent does not decide. of_each: the metrics of the policies that
+    have learned, by policy name.
     """
 
     whole: PPOMetrics
@@ -286,7 +287,7 @@ class TeamMetrics:
     of_each: dict[str, PPOMetrics]
 
     def _asdict(self) -> dict[str, Any]:
-        """Return the whole, the decisions, and OF_EACH_POLICY of each policy by "field_policy"."""
+        """Return `whole`, `decisions`, and OF_EACH_POLICY of each policy as "field_policy"."""
         named = [(name, values._asdict()) for name, values in self.of_each.items()]
         return (
             self.whole._asdict()

@@ -1,4 +1,4 @@
-"""PPO's agent learns to act as a teacher did, before the first update."""
+"""Copying a teacher with PPO's agent, before the first update."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ if TYPE_CHECKING:
     from workflow_rl.agents.ppo.agent import PPOAgent
 
 LEARNING_RATE = 3e-3
-"""A run's own learning rate may be far too small for the few steps of copying."""
+"""The learning rate of copying. A run's own rate may be too small for the few steps."""
 N_MINIBATCHES = 100
-"""Minibatches in an epoch of copying, which needs many steps of the optimizer."""
+"""The number of minibatches in an epoch. Copying needs many steps of the optimizer."""
 
 
 def copied(
     agent: PPOAgent, taught: Sequence[Trajectory], held_out: Sequence[Trajectory], epochs: int
 ) -> Iterator[CopyMetrics]:
-    """Do what `LearningAgent.copy` says. The critic learns the discounted returns.
+    """See `LearningAgent.copy`. The critic learns the discounted returns.
 
-    The deviation of continuous actions stays: a teacher without chance would shrink it to 0.
+    The deviation of continuous actions is not learned, because a deterministic teacher would shrink
+    it to 0.
     """
     config = agent.config
     if agent.return_scale is not None:
@@ -46,7 +47,7 @@ def copied(
     shuffle = np.random.default_rng([agent.seed, N_MINIBATCHES, 0])
     for epoch in range(epochs):
         seen, batch, _ = agent.make_batch(taught, of_returns=True)
-        if config.teacher_beta and epoch:  # The critic knows nothing before.
+        if config.teacher_beta and epoch:  # In the first epoch, the critic is untrained.
             advantage = agent.make_batch(taught)[1].advantage
             batch = batch._replace(weight=copy_weights(advantage, config.teacher_beta))
         losses = []
@@ -60,7 +61,7 @@ def copied(
 
 
 def _add_gradients(agent: PPOAgent, minibatch: Minibatch) -> Tensor:
-    """Add the gradients of copying. Returns the losses of the actor and the critic."""
+    """Add the gradients of copying. Return the losses of the actor and the critic."""
     outputs, values = agent.network(minibatch.obs)
     log_std = None if agent.network.log_std is None else agent.network.log_std.detach()
     log_prob, _ = agent.distribution.log_prob_and_entropy(
@@ -77,7 +78,7 @@ def _add_gradients(agent: PPOAgent, minibatch: Minibatch) -> Tensor:
 
 @torch.no_grad()
 def _agreement(agent: PPOAgent, trajectories: Sequence[Trajectory]) -> float:
-    """Return how often the likeliest actions are those of trajectories: see CopyMetrics."""
+    """Return the agreement of the likeliest actions with the trajectories: see CopyMetrics."""
     if not trajectories:
         return math.nan
     seen, acted, _ = agent.seen(trajectories)

@@ -19,7 +19,7 @@ def normalised(advantage: Tensor) -> Tensor:
 
 
 def copy_weights(advantage: Tensor, beta: float) -> Tensor:
-    """Return how much to copy each step, 1 on average (Peng et al. 2019, 1910.00177). [B] -> [B]"""
+    """Return weights [B] of copied steps with mean 1: Peng et al. 2019, arXiv 1910.00177."""
     weight = (normalised(advantage) / beta).exp().clamp(max=20.0)
     return weight / weight.mean()
 
@@ -28,7 +28,7 @@ def clipped_policy_loss(ratio: Tensor, advantage: Tensor, clip_range: float) -> 
     """Return minus the clipped surrogate objective. [B], [B] -> scalar.
 
     Schulman et al. 2017, equation 7.
-    ratio: pi(a|s) / pi_old(a|s), where pi_old is the policy that the clip range is around.
+    ratio: pi(a|s) / pi_old(a|s). The policy pi_old is in the middle of the clip range.
     """
     clipped = ratio.clamp(1 - clip_range, 1 + clip_range)
     return -torch.min(ratio * advantage, clipped * advantage).mean()
@@ -42,8 +42,8 @@ def value_loss(value: Tensor, return_: Tensor) -> Tensor:
 def approximate_kl(log_ratio: Tensor) -> Tensor:
     """Estimate KL(pi_old || pi) from actions of pi_old. log_ratio: log pi - log pi_old [B].
 
-    The low-variance estimator k3, (r - 1) - log r, of Schulman 2020, "Approximating KL divergence".
-    The estimate is unbiased, unless an earlier policy than pi_old chose the actions.
+    This is the low-variance estimator k3, (r - 1) - log r, of Schulman 2020, "Approximating KL
+    divergence". It is unbiased if pi_old chose the actions.
     """
     return (log_ratio.expm1() - log_ratio).mean()
 
@@ -54,10 +54,10 @@ def clip_fraction(ratio: Tensor, clip_range: float) -> Tensor:
 
 
 def effective_share(ratio: NDArray[np.float64]) -> float:
-    """Return the effective sample size of steps with these importance ratios [B], as a share of B.
+    """Return the effective sample size of steps with importance ratios [B], divided by B.
 
-    (sum r)^2 / (B sum r^2), of Kong 1992: 1 if all ratios are equal, 1 / B if one step outweighs
-    all others.
+    This is (sum r)^2 / (B sum r^2), of Kong 1992. It is 1 for equal ratios, and 1 / B if one step
+    outweighs all others.
     """
     scaled = ratio / ratio.max()
     return float(scaled.sum() ** 2 / (len(scaled) * np.square(scaled).sum()))
@@ -65,14 +65,14 @@ def effective_share(ratio: NDArray[np.float64]) -> float:
 
 def explained_variance(value: Tensor, return_: Tensor) -> float:
     """Return 1 - Var[return - value] / Var[return] over a batch [B], or NaN for equal returns."""
-    # The variance of equal float32 numbers can round to more than 0.
+    # For equal float32 numbers, the rounded variance can be above 0.
     if return_.min() == return_.max():
         return float("nan")
     return float(1 - (return_ - value).var(correction=0) / return_.var(correction=0))
 
 
 def require_finite(numbers: Mapping[str, Tensor]) -> None:
-    """Raises DivergedError for NaN or infinity, before a step makes every weight NaN."""
+    """Raise DivergedError for NaN or infinity, before a step makes every weight NaN."""
     for name, number in numbers.items():
         if not math.isfinite(number.item()):
             raise DivergedError(f"the {name} is {number.item()}")

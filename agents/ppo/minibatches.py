@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 
 MOST_NUMBERS = 2**26
-"""Of observations that a network sees at once, minibatches apart."""
+"""The most numbers of observations in one forward pass outside minibatches."""
 
 
 class TensorBatch(NamedTuple):
-    """The steps of several trajectories, `B` in all, in the order of the trajectories, or a
-    minibatch of them, on the learner's device.
+    """The `B` steps of several trajectories, in the trajectories' order, or of a minibatch, on the
+    learner's device.
 
-    obs_index: int64 [B], the row of RolloutObs that each step saw. action: [B] or [B, K]; log_prob,
-    value, advantage, return_: float32 [B]. log_prob is of the policy that the clip range is around.
+    obs_index: int64 [B], each step's row of RolloutObs. action: [B] or [B, K]. log_prob, value,
+    advantage, return_: float32 [B]. log_prob belongs to the policy in the middle of the clip range.
     return_ is the critic's target.
-    weight: float32 [B], a factor on the advantage in the policy's loss: how much less likely the
-    action has become since it was taken, at most 1 (Hilton et al. 2021, "Batch size-invariance for
-    policy optimization", equation 2). taught: float32 [B, n_outputs], what the copy of a teacher
-    computes of each step's observation; [B, 0] without one. cost_return: float32 [B, K], the
-    targets of the critics of K budgets' costs.
+    weight: float32 [B], a factor on the advantage in the policy's loss. The factor is at most 1,
+    and smaller if the action has become less likely since it was taken (Hilton et al. 2021, "Batch
+    size-invariance for policy optimization", equation 2). taught: float32 [B, n_outputs], the
+    outputs of a teacher's copy, or [B, 0] without a copy. cost_return: float32 [B, K], the targets
+    of K costs' critics.
     """
 
     obs_index: Tensor
@@ -48,26 +48,26 @@ class TensorBatch(NamedTuple):
         return torch.from_numpy(rows).to(self.obs_index.device)
 
     def at(self, rows: NDArray[np.int64]) -> TensorBatch:
-        """Return these steps."""
+        """Return the steps of these rows."""
         index = self.on_device(rows)
         return TensorBatch._make(column[index] for column in self)
 
 
 def stack_obs(trajectories: Sequence[Trajectory]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the observations acted on [B, D] and the last ones [N, D], in the env's dtype."""
+    """Return observations acted on [B, D] and last observations [N, D], in the env's dtype."""
     obs = np.concatenate([trajectory.obs for trajectory in trajectories])
     return obs, np.stack([trajectory.last_obs for trajectory in trajectories])
 
 
 def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the distinct rows [U, D] of `rows` [B, D], and the index [B] with
+    """Return the distinct rows [U, D] of `rows` [B, D], and an index [B] so that
     `distinct[index] == rows`.
 
-    Rows are compared bit for bit. The order of the distinct rows follows from their content.
+    Rows are compared bit for bit. The order of the distinct rows depends only on their content.
     """
     rows = np.ascontiguousarray(rows)
     keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))[:, 0].tolist()
-    # A dict hashes each row once: np.unique would compare every row with a dozen others.
+    # A dict hashes each row once. np.unique would compare each row with a dozen other rows.
     where = {key: n for n, key in enumerate(keys)}
     place = {key: n for n, key in enumerate(sorted(where))}
     index = np.fromiter(map(place.__getitem__, keys), np.int64, len(keys))
@@ -77,8 +77,8 @@ def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
 def in_parts(
     sizes: NDArray[np.int64], n_parts: int, shuffle: np.random.Generator
 ) -> list[NDArray[np.int64]]:
-    """Divide things of these sizes [N] at random into at most `n_parts` parts of nearly the same
-    size in all. Returns the things of each part."""
+    """Divide N objects of these sizes at random into at most `n_parts` parts of nearly equal total
+    size. Return the indices of each part's objects."""
     order = shuffle.permutation(len(sizes))
     middles = np.cumsum(sizes[order]) - sizes[order] / 2
     targets = sizes.sum() * np.arange(1, n_parts) / n_parts
@@ -88,10 +88,10 @@ def in_parts(
 def whole_observations(
     obs_index: NDArray[np.int64], n_parts: int, shuffle: np.random.Generator
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
-    """Divide steps at random into parts of about the same size, without dividing an observation.
+    """Divide steps at random into parts of nearly equal size. No observation is divided.
 
-    obs_index: [B], the observation of each step. Yields for every part its steps [M], their
-    distinct observations [U], and the place of each step's observation among these [M].
+    obs_index: [B], the observation of each step. Yields for each part its steps [M], the steps'
+    distinct observations [U], and the index [M] of each step's observation in these [U].
     """
     by_obs = np.argsort(obs_index, kind="stable")
     distinct, first, count = np.unique(obs_index[by_obs], return_index=True, return_counts=True)
@@ -102,41 +102,41 @@ def whole_observations(
 
 
 Compute: TypeAlias = "Callable[[Tensor | Packed], Tensor]"
-"""Returns what networks compute of observations, a row each."""
+"""A function of observations that returns a row of a network's outputs for each observation."""
 
 
 class RolloutObs(NamedTuple):
-    """A rollout's observations as the networks see them, on the learner's device.
+    """A rollout's observations as inputs of the networks, on the learner's device.
 
     rows: float32 [U, D], or uint8 for networks that take bytes. repeat: whether the rows are
-    distinct and many steps share each. CAGE-2's 52 bits repeat: of 2400 steps against B_line, some
-    250 observations differ. The networks see each of them once a minibatch, which gives the same
-    gradients for a third of the work.
+    distinct, and many steps share a row. For example, 2400 steps of CAGE-2 against B_line have some
+    250 distinct observations. The networks see each of them once in a minibatch, which gives the
+    same gradients with a third of the work.
     """
 
     rows: Tensor
     repeat: bool
 
     def of(self, obs_index: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return the observations to compute for steps of these indices [B], and each step's row
-        of them; None if every step has a row of its own, in order."""
+        """Return observations for steps of these indices [B], and each step's row in these
+        observations, or None if each step has its own row, in order."""
         if not self.repeat:
             return self.rows[obs_index], None
         distinct, row = torch.unique(obs_index, return_inverse=True)
         return self.rows[distinct], row
 
     def computed(self, compute: Compute) -> Tensor:
-        """Return what a network computes of all rows."""
-        # What a network on images keeps of all pictures at once would take gigabytes.
+        """Return a network's outputs for all rows."""
+        # In one pass over all images, the network's intermediate results would take gigabytes.
         parts = self.rows.split(max(1, MOST_NUMBERS // self.rows.shape[1]))
         return torch.cat([compute(part) for part in parts])
 
     def minibatches(
         self, batch: TensorBatch, n_minibatches: int, whole: bool, shuffle: np.random.Generator
     ) -> Iterator[Minibatch]:
-        """Yield one pass over the batch in random order, in minibatches of nearly equal size.
+        """Yield minibatches of nearly equal size, in one pass over the batch in random order.
 
-        whole: whether all steps of an observation that repeats are in one minibatch.
+        whole: whether all steps of a repeated observation are in one minibatch.
         """
         if self.repeat and whole:
             for chosen, distinct, row in whole_observations(
@@ -152,10 +152,10 @@ class RolloutObs(NamedTuple):
 
 
 class Minibatch(NamedTuple):
-    """Steps to learn from at once.
+    """The steps for one gradient step.
 
-    obs: float32 or uint8 [U, D], or sequences of U rows. row: int64 [B], the row of `obs` that each
-    step saw; None if every step has a row of its own, in order.
+    obs: float32 or uint8 [U, D], or sequences of U rows. row: int64 [B], each step's row of `obs`,
+    or None if each step has its own row, in order.
     """
 
     steps: TensorBatch

@@ -1,4 +1,4 @@
-"""Running mean and variance of observations, and the scale of returns, from rollout to rollout."""
+"""Running mean and variance of observations, and the scale of returns, over all rollouts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ OPEN_EPISODES = 10_000
 
 
 class RunningMoments:
-    """Mean and (biased) variance, float64 [D] each, of all rows seen so far.
+    """Mean and (biased) variance of all rows so far, each float64 [D].
 
-    Before the first row the mean is 0 and the variance 1. alike: a number for each column, see
-    `Network.alike`: columns of the same number share their statistics, and those of -1 have none.
+    Before the first row, the mean is 0 and the variance 1. alike: a number for each column, see
+    `Network.alike`. Columns with equal numbers share statistics. Columns with -1 have none.
     """
 
     def __init__(self, size: int, alike: NDArray[np.int64] | None = None) -> None:
@@ -47,11 +47,11 @@ class RunningMoments:
 
     @property
     def scale(self) -> NDArray[np.float64]:
-        """Factors [D] that bring the rows to a standard deviation of 1."""
+        """Factors [D] that scale the rows to a standard deviation of 1."""
         return 1 / np.sqrt(self.variance + EPSILON)
 
     def mean_and_scale(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return mean and scale [D], as `PolicyParameters` has them."""
+        """Return mean and scale [D] for `PolicyParameters`."""
         return self.mean.astype(np.float32), self.scale.astype(np.float32)
 
     def state_dict(self) -> dict[str, Any]:
@@ -62,8 +62,8 @@ class RunningMoments:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from `state_dict()`. Raises ValueError for rows of another size, and for
-        statistics that no rows have."""
+        """Continue from a `state_dict()`. Raises ValueError for rows of another size, and for
+        impossible statistics."""
         count, mean, variance = _parts(state, "count", "mean", "variance")
         if type(count) is not int or not 0 <= count < 2**63:
             raise ValueError(f"running statistics of {count!r:.50} rows")
@@ -83,7 +83,7 @@ class RunningMoments:
 def _shared(
     mean: NDArray[np.float64], variance: NDArray[np.float64], alike: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the mean and the variance [D] of all columns that are alike, for each column."""
+    """Return for each column the shared mean and variance [D] of all columns that are alike."""
     group = alike + 1
     count = np.maximum(np.bincount(group), 1)
     joint = (np.bincount(group, mean) / count)[group]
@@ -92,11 +92,11 @@ def _shared(
 
 
 class ReturnScale:
-    """Divides rewards by the standard deviation of the discounted return so far.
+    """The scale of rewards: the standard deviation of all discounted returns so far.
 
-    As in Engstrom et al. 2020, "Implementation matters in deep policy gradients", section 3: the
-    return runs forward, R_t = discount * R_{t-1} + r_t, from 0 at an episode's first step. Where
-    decisions last several steps, R_{t-1} is discounted by as many.
+    As in Engstrom et al. 2020, "Implementation matters in deep policy gradients", section 3, the
+    return is summed forwards, R_t = discount * R_{t-1} + r_t, and is 0 before an episode. If
+    decisions last several steps, R_{t-1} is discounted once for each step.
     """
 
     def __init__(self, discount: float) -> None:
@@ -117,7 +117,7 @@ class ReturnScale:
                 returns.append(running)
             if not trajectory.ended:
                 self._open[trajectory.episode] = running
-        # The ends of dropped episodes never come.
+        # Dropped episodes never end, so the oldest open episodes are removed.
         for episode in list(self._open)[:-OPEN_EPISODES]:
             del self._open[episode]
         self._moments.update(np.array(returns)[:, None])
@@ -127,18 +127,18 @@ class ReturnScale:
         return float(self._moments.scale[0])
 
     def scaled(self, reward: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return rewards [T], divided and then clipped to REWARD_LIMIT on either side."""
+        """Return rewards [T], divided, and then clipped to REWARD_LIMIT on both sides."""
         return np.clip(reward * self.factor, -REWARD_LIMIT, REWARD_LIMIT)
 
     def forget_episodes(self) -> None:
-        """Forget unfinished episodes: another run's episodes have the same numbers."""
+        """Forget unfinished episodes, because another run repeats the numbers of episodes."""
         self._open.clear()
 
     def state_dict(self) -> dict[str, Any]:
         return {"moments": self._moments.state_dict(), "open": list(self._open.items())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from `state_dict()`. Raises ValueError for what is none."""
+        """Continue from a `state_dict()`. Raises ValueError for other values."""
         moments, pairs = _parts(state, "moments", "open")
         self._moments.load_state_dict(moments)
         if not isinstance(pairs, list) or not all(map(_is_open_episode, pairs)):
@@ -153,7 +153,7 @@ def _parts(state: Any, *names: str) -> list[Any]:
 
 
 def _is_open_episode(pair: Any) -> bool:
-    """Whether a value is the number of an episode and its return so far."""
+    """Return whether a value is a pair of an episode's number and its return so far."""
     return (
         isinstance(pair, list | tuple)
         and [type(number) for number in pair] == [int, float]

@@ -1,4 +1,4 @@
-"""Rollouts for networks with a memory, which see whole sequences."""
+"""Rollouts as whole sequences, for networks with a memory."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from workflow_rl.agents.trajectory import Trajectory
 def stack_sequences(
     trajectories: Sequence[Trajectory],
 ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the observations of trajectories as sequences, one after another.
+    """Return the observations of trajectories as consecutive sequences.
 
-    Returns the rows [R, D]: of each trajectory those seen again before its first step, those acted
-    on, and the last one. Then the number of rows of each sequence [N], the rows acted on [B], and
-    the last rows [N].
+    The results are the rows [R, D], the number of rows of each sequence [N], the rows acted on [B],
+    and the last rows [N]. The rows of a trajectory are observations before its first step that are
+    seen again, observations acted on, and the last observation.
     """
     before = [
         trajectory.obs[:0] if trajectory.seen_before is None else trajectory.seen_before
@@ -45,11 +45,11 @@ def stack_sequences(
 def in_time_order(
     lengths: NDArray[np.int64], chosen: NDArray[np.int64], without_last: int = 0
 ) -> tuple[NDArray[np.int64], tuple[int, ...]]:
-    """Return the rows of some sequences in the order of time, and how many there are at each time:
+    """Return the rows of some sequences in the order of time, and the number of rows at each time:
     see `torch_memory.Packed`.
 
-    lengths: [N], of all sequences, which lie one after another. without_last: how many rows at the
-    end of each sequence are left out.
+    lengths: [N], of all consecutive sequences. without_last: the number of rows that are left out
+    at the end of each sequence.
     """
     first = (np.cumsum(lengths) - lengths)[chosen]
     length = lengths[chosen] - without_last
@@ -61,10 +61,10 @@ def in_time_order(
 
 
 class RolloutSequences(NamedTuple):
-    """A rollout's observations for networks with a memory: they see whole sequences.
+    """A rollout's observations as whole sequences, for networks with a memory.
 
-    rows: float32 [R, D], one sequence after another. lengths: [N], the rows of each. The last row
-    of each is not acted on.
+    rows: float32 [R, D], consecutive sequences. lengths: [N], the number of rows of each sequence.
+    The last row of a sequence is not acted on.
     """
 
     rows: Tensor
@@ -77,7 +77,7 @@ class RolloutSequences(NamedTuple):
     def minibatches(
         self, batch: TensorBatch, n_minibatches: int, whole: bool, shuffle: np.random.Generator
     ) -> Iterator[Minibatch]:
-        """Yield one pass over the batch, with all steps of a sequence in one minibatch."""
+        """Yield minibatches in one pass over the batch. A sequence's steps stay together."""
         sequence = np.repeat(np.arange(len(self.lengths)), self.lengths)
         of_step = sequence[batch.obs_index.cpu().numpy()]
         n_steps = np.bincount(of_step, minlength=len(self.lengths))
@@ -87,7 +87,7 @@ class RolloutSequences(NamedTuple):
             yield Minibatch(steps, packed, place[steps.obs_index])
 
     def _packed(self, chosen: NDArray[np.int64], without_last: int = 0) -> tuple[Packed, Tensor]:
-        """Return some sequences, and the place of each row among theirs, [R]."""
+        """Return some sequences, and the index of each row in the packed rows, [R]."""
         rows, counts = in_time_order(self.lengths, chosen, without_last)
         at = torch.from_numpy(rows).to(self.rows.device)
         place = torch.zeros(len(self.rows), dtype=torch.int64, device=at.device)

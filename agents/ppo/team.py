@@ -1,8 +1,8 @@
-"""PPO for a team, a learner for each policy.
+"""PPO for a team, with a learner for each policy.
 
-Independent PPO (de Witt et al. 2020), and with central critics MAPPO: Yu et al. 2022, "The
-surprising effectiveness of PPO in cooperative multi-agent games". A central critic sees the agent's
-own observation beside the state, as in section 5.2 there.
+This is independent PPO (de Witt et al. 2020), or with central critics MAPPO (Yu et al. 2022, "The
+surprising effectiveness of PPO in cooperative multi-agent games"). A central critic sees the state
+and the agent's own observation, as in section 5.2 of Yu et al. 2022.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def _of_all_learners(name: str) -> Any:
-    """Return a property: an attribute that the learners of all policies share."""
+    """Return a property for an attribute that is equal in the learners of all policies."""
 
     def get(team: TeamAgent) -> Any:
         return getattr(next(iter(team.learners.values())), name)
@@ -45,7 +45,7 @@ def _of_all_learners(name: str) -> Any:
 
 
 class TeamAgent(LearningAgent):
-    """Learns each policy of a team from the decisions of the policy's agents.
+    """A learner of a team's policies. Each policy learns from the decisions of its agents.
 
     policy_loss, value_loss, advantages: see PPOAgent.
     """
@@ -92,18 +92,18 @@ class TeamAgent(LearningAgent):
     def copy(
         self, taught: Sequence[Trajectory], held_out: Sequence[Trajectory], epochs: int
     ) -> Iterator[CopyMetrics]:
-        """See LearningAgent. Yields means over the policies, each weighted by its decisions."""
+        """See LearningAgent. Yields means over the policies, weighted by decisions."""
         of, unseen = self._of_each_policy(taught), self._of_each_policy(held_out)
         learning = [name for name in self.policies if of[name]]
         copied = [self.learners[name].copy(of[name], unseen[name], epochs) for name in learning]
         weights = [sum(trajectory.length for trajectory in of[name]) for name in learning]
         for metrics in zip(*copied, strict=True):
-            # A policy without decisions that nothing was learned from has no agreement.
+            # A policy without held-out decisions has no agreement.
             means = np.ma.average(np.ma.masked_invalid(metrics), 0, weights)
             yield CopyMetrics._make(np.ma.filled(means, np.nan).tolist())
 
     def _of_each_policy(self, trajectories: Sequence[Trajectory]) -> dict[str, list[Trajectory]]:
-        """Return the decisions in joint trajectories, by the policy's name."""
+        """Return the decisions in joint trajectories by policy name."""
         of: dict[str, list[Trajectory]] = {name: [] for name in self.policies}
         for joint in trajectories:
             parts = split(joint, self.layout, self.policies, self._discount, self._central)
@@ -130,7 +130,7 @@ class TeamAgent(LearningAgent):
         return TeamMetrics(whole, sum(weights), updated if len(self.policies) > 1 else {})
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state. "learners" holds what each policy's learner has besides its weights."""
+        """Return the state. "learners" has the states of the policies' learners without weights."""
         states = {name: learner.state_dict() for name, learner in self.learners.items()}
         return {
             "network": {
@@ -168,7 +168,7 @@ class TeamAgent(LearningAgent):
 def _spaces(
     layout: TeamLayout, agents: Sequence[int], is_central: bool, costs: tuple[str, ...]
 ) -> Spaces:
-    """Return what the policy of these agents is made for."""
+    """Return the spaces for the policy of these agents."""
     first, distribution = agents[0], layout.distributions[agents[0]]
     return Spaces(
         layout.n_seen_by(first, agents),
@@ -181,7 +181,7 @@ def _spaces(
 
 
 def _mean(metrics: Sequence[PPOMetrics], weights: Sequence[int]) -> PPOMetrics:
-    """Return the means over policies, but the least and the greatest lag, and the sum of the
+    """Return the means over policies, but the minimum and the maximum of lags, and the sum of
     gradient steps."""
     if not metrics:
         return PPOMetrics()

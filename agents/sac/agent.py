@@ -1,4 +1,4 @@
-"""Soft actor-critic on lists of trajectories: it learns from all steps that it remembers."""
+"""Soft actor-critic on lists of trajectories. It learns from all remembered steps."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from workflow_rl.agents.sac.soft_actor_critic import LearnedPolicy, SoftActorCri
 from workflow_rl.agents.trajectory import Trajectory, lags_of
 
 VALUE_EVERY = 4
-"""The network's own critic learns in an update's first gradient step, and in every fourth from
-there."""
+"""The network's own critic learns in an update's first gradient step, and then in every fourth
+step."""
 
 
 def target_entropy(distribution: Distribution, asked: float | None) -> float:
-    """Return the target entropy in nats; asked: see `SACConfig.target_entropy`.
+    """Return the target entropy in nats. asked: see `SACConfig.target_entropy`.
 
     The defaults are 0.4 of the uniform policy's entropy, and -1 for each number (Haarnoja et al.
     2018, appendix D).
@@ -39,11 +39,10 @@ def target_entropy(distribution: Distribution, asked: float | None) -> float:
 class SACAgent(LearningAgent):
     """A soft actor-critic and the real steps that it remembers.
 
-    Everything random follows from `seed` and the number of updates: two agents that are given the
-    same trajectories end with the same weights. Raises ValueError for a distribution that is
-    neither Categorical nor SquashedGaussian.
+    Random numbers depend only on `seed` and the number of updates, so equal trajectories give equal
+    weights. The distribution must be Categorical or SquashedGaussian. Others raise ValueError.
 
-    An algorithm that learns from further steps derives from this class, and overrides `prepare`
+    An algorithm that learns from additional steps derives from this class, and overrides `prepare`
     and `drawn`.
     """
 
@@ -81,7 +80,7 @@ class SACAgent(LearningAgent):
         self.replay.add(steps)
         learned: dict[str, Any] = {}
         if len(self.replay) >= self.config.warm_up_steps:
-            with np.errstate(all="ignore"):  # A divergence shows in the losses.
+            with np.errstate(all="ignore"):  # The losses show a divergence.
                 self.prepare(steps.n_steps, progress, random)
                 learned = self._learn(self._gradient_steps_for(steps.n_steps), random)
         lags = lags_of(trajectories, self.policy_version)
@@ -94,16 +93,16 @@ class SACAgent(LearningAgent):
         )
 
     def prepare(self, n_real: int, progress: float, random: np.random.Generator) -> None:
-        """Do what comes before an update's gradient steps. `n_real` steps have been added."""
+        """Prepare an update's gradient steps. n_real: the number of new real steps."""
 
     def drawn(self, random: np.random.Generator) -> Transitions:
-        """Return the steps of one gradient step, at random."""
+        """Return random steps for one gradient step."""
         real = self.replay.steps
         return real.at(random.integers(0, real.n_steps, self.config.batch_size))
 
     def _gradient_steps_for(self, n_real: int) -> int:
-        """Return a whole number of gradient steps. The rest, up to half a step on either side,
-        counts in the next update: otherwise short updates would never learn."""
+        """Return a whole number of gradient steps. The rest, from -0.5 to 0.5 steps, counts in the
+        next update, because otherwise short updates would never learn."""
         asked = self._gradient_steps_left + self.config.gradient_steps * n_real
         self._gradient_steps_left = asked - round(asked)
         return round(asked)
@@ -116,7 +115,7 @@ class SACAgent(LearningAgent):
         for n in range(n_steps):
             steps = steps_of(self.drawn(random), self.config.reward_scale)
             of_critics.append(self.learner.learn_critics(steps, random))
-            # A count of each update would let the policy learn in every step of short updates.
+            # With a count for each update, the policy would learn in every step of short updates.
             if self._gradient_steps_made % self.config.policy_every == 0:
                 policies.append(self.learner.learn_policy(steps, random))
             self._gradient_steps_made += 1
@@ -163,7 +162,7 @@ class SACAgent(LearningAgent):
         self.seed = saved_number(state, "seed")
 
     def load_policy(self, state: Mapping[str, Any]) -> None:
-        """Take the weights alone from a `state_dict()`, PPO's too. Raises: see LearningAgent."""
+        """Take only the weights of a `state_dict()`, also of PPO. Raises: see LearningAgent."""
         require_distribution(state, self.distribution)
         if "obs_moments" in state or "return_scale" in state:
             raise ValueError("it normalises observations or rewards, which this algorithm does not")
@@ -182,7 +181,7 @@ class SACAgent(LearningAgent):
     def own(self, steps: Transitions, ends: str = "b") -> Transitions:
         """Return steps from a file. Raises ValueError for steps of another environment.
 
-        ends: the kinds of numbers that tell of an end: "f" for probabilities.
+        ends: the dtype kinds of `terminated`. "f" is for probabilities.
         """
         low, n_choices = getattr(self.distribution, "low", None), self.distribution.n_outputs
         action = () if low is None else (len(low),)

@@ -1,4 +1,4 @@
-"""Soft actor-critic as a run finds it. Imports no torch."""
+"""Soft actor-critic in the registry of algorithms. Imports no torch."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class SAC(Algorithm):
     to_lower: tuple[str, ...] = ("learning_rate", "reward_scale")
 
     def distribution(self, spaces: Spaces, settings: Settings) -> Distribution:
-        """Return the environment's own of one choice of several, or one of bounded numbers.
+        """Return the environment's own distribution of one choice, or one for bounded numbers.
 
-        Raises ConfigError for other actions, and for a target entropy that none can have.
+        Raises ConfigError for other actions, and for an impossible target entropy.
         """
         from workflow_rl.agents.policies.distributions import Categorical
         from workflow_rl.agents.policies.further_distributions import SquashedGaussian

@@ -1,4 +1,4 @@
-"""The hyperparameters of soft actor-critic, and what it says of an update. Imports no torch."""
+"""The hyperparameters of soft actor-critic, and its metrics of an update. Imports no torch."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from workflow_rl.errors import ConfigError
 
 
 def _the_one(network: Any) -> Any:
-    """Raise ValueError for another network than the one that SAC learns."""
+    """Raise ValueError if the network is not an MLP."""
     if network != "mlp":
         raise ValueError(f"{network!s:.80} is learned by ppo alone: sac and mbpo have mlp")
     return network
 
 
 class SACConfig(NetworkSettings):
-    """The hyperparameters of soft actor-critic. Making one raises ConfigError."""
+    """The hyperparameters of soft actor-critic. The constructor raises ConfigError."""
 
-    # Its gradients are written out for this kind of network alone.
+    # The gradients in `soft_actor_critic` are only written for this kind of network.
     network: Annotated[Literal["mlp"], BeforeValidator(_the_one)] = Field(
         default="mlp", description="Kind of network, for the actor and for the critics."
     )
@@ -77,13 +77,13 @@ class SACConfig(NetworkSettings):
 
 @dataclass(frozen=True)
 class SACMetrics:
-    """What one update did.
+    """The metrics of one update.
 
     The policy's loss, its entropy in nats, the temperature and the norm of the policy's gradient
-    are means over the gradient steps of the policy, the critics' loss and the norm of their
-    gradient over all gradient steps: NaN if there were none. action_std: in the last gradient step,
-    of the numbers before they are squashed; NaN of choices. policy_lag_*: of
-    the rollout's steps. stale_fraction: always 0. real_steps: in the whole run so far.
+    are means over the policy's gradient steps. The critics' loss and the norm of their gradient are
+    means over all gradient steps. A mean over no steps is NaN. action_std: the deviation of numbers
+    before squashing in the last gradient step, NaN for choices. policy_lag_*: of the rollout's
+    steps. stale_fraction: always 0. real_steps: in the whole run so far.
     """
 
     policy_loss: float = math.nan

@@ -28,11 +28,11 @@ from workflow_rl.agents.sac.stacked_mlp import NumpyAdam, StackedMLP, fill_array
 FIRST_TEMPERATURE = 0.1
 TEMPERATURE_LEARNING_RATE = 3e-3
 ADAM_EPS = 1e-5
-LARGEST_LOG_TEMPERATURE = 80.0  # The temperature is a finite float32.
+LARGEST_LOG_TEMPERATURE = 80.0  # Below this, the temperature is a finite float32.
 
 
 class Steps(NamedTuple):
-    """Transitions as the networks see them.
+    """Transitions as inputs of the networks.
 
     obs, next_obs: float32 [B, D]. action: [B] or [B, K]. reward: scaled, float32 [B]. going_on:
     float32 [B], the probability that the episode did not terminate: 0 or 1 for real steps.
@@ -46,7 +46,7 @@ class Steps(NamedTuple):
 
 
 def steps_of(transitions: Transitions, reward_scale: float) -> Steps:
-    """Return transitions as networks see them, with rewards multiplied by `reward_scale`."""
+    """Return transitions for the networks, with rewards multiplied by `reward_scale`."""
     return Steps(
         transitions.obs.astype(np.float32),
         transitions.action,
@@ -59,7 +59,7 @@ def steps_of(transitions: Transitions, reward_scale: float) -> Steps:
 class Judged(NamedTuple):
     """The critics' judgement of a policy's outputs for B observations.
 
-    q: [B], the lesser of the two critics' values. entropy: [B], of the policy, in nats. Both are
+    q: [B], the smaller value of the two critics. entropy: [B], the policy's, in nats. Both are
     expectations over the actions, or estimates from one drawn action.
     """
 
@@ -72,8 +72,8 @@ Taken: TypeAlias = tuple[float, FloatArray]
 
 
 class OfChoices:
-    """The parts of soft actor-critic that differ by the kind of actions. Here it is one choice of
-    several: a critic has one output for each choice."""
+    """The parts of soft actor-critic that depend on the kind of actions, for one choice of several.
+    A critic has an output for each choice."""
 
     def __init__(self, distribution: Categorical) -> None:
         self.n_choices = distribution.n_outputs
@@ -82,11 +82,11 @@ class OfChoices:
         return MLP(obs_dim, hidden_sizes, self.n_choices, "relu")
 
     def std(self, outputs: FloatArray) -> float:
-        """Return the mean standard deviation of actions' numbers: choices have none."""
+        """Return the mean standard deviation of actions' numbers, or NaN for choices."""
         return math.nan
 
     def of_taken(self, critics: StackedMLP, steps: Steps, target: FloatArray) -> Taken:
-        """Return the loss of the taken actions, whose values should be `target` [B]."""
+        """Return the loss of the taken actions with target values `target` [B]."""
         passed = critics.forward(steps.obs)
         rows = np.arange(len(target))
         error = passed.outputs[:, rows, steps.action] - target
@@ -124,7 +124,7 @@ class OfChoices:
 
 
 class OfNumbers:
-    """The same parts for numbers within bounds: a critic takes them as inputs, from -1 to 1."""
+    """The parts of `OfChoices` for bounded numbers. They are a critic's inputs, from -1 to 1."""
 
     def __init__(self, distribution: SquashedGaussian) -> None:
         self.distribution = distribution
@@ -158,8 +158,8 @@ class OfNumbers:
         temperature: float,
         random: np.random.Generator,
     ) -> tuple[Judged, FloatArray]:
-        """Do what `OfChoices.improve` does. These are estimates from one drawn action for each
-        observation, by the reparameterisation trick: Haarnoja et al. 2018, equations 9 and 10."""
+        """See `OfChoices.improve`. The results are estimates from one drawn action per observation,
+        by the reparameterisation trick: Haarnoja et al. 2018, equations 9 and 10."""
         drawn = _Drawn.of(outputs, random)
         passed = critics.forward(np.concatenate([obs, drawn.action], axis=1))
         values = passed.outputs[..., 0]
@@ -171,7 +171,7 @@ class OfNumbers:
 
 
 class _Drawn(NamedTuple):
-    """Actions from -1 to 1 of a squashed normal distribution, and how they were drawn: [B, K]."""
+    """Actions [B, K] from -1 to 1 of a squashed normal distribution, and the draw's values."""
 
     action: FloatArray
     number: FloatArray
@@ -201,11 +201,11 @@ class _Drawn(NamedTuple):
     def derivatives(self, by_action: FloatArray, temperature: float) -> FloatArray:
         """Return the derivatives [B, 2 K] of minus (q + temperature * entropy).
 
-        They are by the means and then the log standard deviations. by_action: [B, K], the
-        derivatives of q by the action.
+        The columns are derivatives by the means, then by the log standard deviations. by_action:
+        [B, K], the derivatives of q by the action.
         """
         slope = 1 - self.action * self.action
-        # The log of tanh's slope has the derivative -2 tanh.
+        # The derivative of log(1 - tanh(x)^2) is -2 tanh(x).
         by_number = 2 * temperature * self.action - by_action * slope
         by_log_std = by_number * np.exp(self.log_std) * self.noise - temperature
         return np.concatenate([by_number, by_log_std * self.is_within], axis=1)
@@ -225,8 +225,8 @@ def actions_kind(distribution: Distribution) -> OfChoices | OfNumbers:
 
 
 class LearnedPolicy(NamedTuple):
-    """The loss of one gradient step of the policy, its entropy in nats, and the temperature; the
-    norm of its gradient, and the standard deviation of its actions."""
+    """One gradient step of the policy: the loss, the policy's entropy in nats, the temperature, the
+    gradient's norm, and the actions' standard deviation."""
 
     loss: float
     entropy: float
@@ -236,12 +236,12 @@ class LearnedPolicy(NamedTuple):
 
 
 class SoftActorCritic:
-    """Learns an actor, two critics of actions, and the temperature that holds the policy's entropy
-    at its target.
+    """A learner of an actor, two critics of actions, and the temperature, which keeps the policy's
+    entropy at its target.
 
-    network: learning begins with its weights; `write` gives it the learned weights. target_entropy:
-    in nats. layer_norm: of the critics. The critics' initial weights follow from `seed`. Raises
-    ValueError: see kind_of.
+    network: learning begins with its weights, and `write` stores the learned weights in it.
+    target_entropy: in nats. layer_norm: whether the critics use it. seed: determines the critics'
+    initial weights. Raises ValueError: see `actions_kind`.
     """
 
     def __init__(
@@ -318,8 +318,8 @@ class SoftActorCritic:
     def target_of(
         self, steps: Steps, temperature: float, random: np.random.Generator
     ) -> FloatArray:
-        """Return the critics' targets [B] of steps: Haarnoja et al. 2018, equation 3, with the
-        lesser value of the two target critics."""
+        """Return the critics' targets [B] for steps: Haarnoja et al. 2018, equation 3, with the
+        smaller value of the two target critics."""
         outputs = self.actor(steps.next_obs)[0]
         q, entropy = self.kind.judge(self.targets, steps.next_obs, outputs, random)
         target: FloatArray = (
@@ -330,8 +330,7 @@ class SoftActorCritic:
     def learn_value(self, steps: Steps, random: np.random.Generator) -> float:
         """Make a gradient step of the network's own critic, and return its loss.
 
-        This critic learns the value of a state without entropy. It serves replays and reports:
-        nothing is learned from it.
+        This critic learns the value of a state without entropy, only for replays and reports.
         """
         q = self.kind.judge(self.critics, steps.obs, self.actor(steps.obs)[0], random).q
         passed = self.value.forward(steps.obs)
@@ -340,7 +339,7 @@ class SoftActorCritic:
         return _sum_of_means(error[..., 0])
 
     def state_dict(self) -> dict[str, Any]:
-        """Return a copy of all but the network's weights, as tensors and plain values."""
+        """Return a copy of the state without the network's weights, as tensors and plain values."""
         return {
             "critics": torch.from_numpy(self.critics.flat.copy()),
             "targets": torch.from_numpy(self.targets.flat.copy()),
@@ -351,8 +350,8 @@ class SoftActorCritic:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a `state_dict()`, with the network's present weights. Raises KeyError,
-        TypeError or ValueError if it does not fit."""
+        """Continue from a `state_dict()` with the network's present weights. Raises KeyError,
+        TypeError or ValueError if the state does not fit."""
         self.read()
         fill_array(self.critics.flat, state["critics"])
         fill_array(self.targets.flat, state["targets"])

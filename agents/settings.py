@@ -1,4 +1,4 @@
-"""The base of every config: typed, frozen, checked where it is made, with one error for all. And
+"""The base of every config, which is typed, frozen and checked, and raises only ConfigError. Also
 the settings that all algorithms of this package share."""
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from workflow_rl.errors import ConfigError
 LARGEST_COUNT = 2**63 - 1
 LARGEST_LAYER, MOST_LAYERS = 16_384, 32
 MOST_LISTED = 20
-"""Names that an error lists. Of more names it gives those that are like the wrong one."""
+"""The most names that an error lists. If there are more, it lists names like the wrong name."""
 
 
 @dataclass(frozen=True, eq=False)
 class OneOf:
-    """Restrict a text field to names. The names are read at each check: a registry may grow."""
+    """Restrict a text field to names. Each check reads the names again: a registry may grow."""
 
     names: Collection[str]
 
@@ -54,11 +54,11 @@ class OneOf:
 
 @dataclass(frozen=True, eq=False)
 class ContentOf:
-    """Restrict a text field to what `read` makes of it: of a name, or of the path of a file, whose
-    content is kept. `read` leaves its own results as they are, and raises ValueError.
+    """Replace a text field, a name or a file's path, by the result of `read`, such as the file's
+    content. `read` must return its own results unchanged, and may raise ValueError.
 
-    Of a content of several lines, the first tells what it is. names: what it keeps as it is, so
-    that a file from a stranger may say it too.
+    The first line of a long content describes the content. names: values that `read` does not
+    change, so that a stranger's file may have these values too.
     """
 
     read: Callable[[str], str]
@@ -71,11 +71,11 @@ class ContentOf:
 
 
 class ForTeams:
-    """Marks a setting that means nothing where one agent plays alone."""
+    """A mark of settings that have no effect for a single agent."""
 
 
 class WithTeacher:
-    """Marks a setting that means nothing without a teacher."""
+    """A mark of settings that have no effect without a teacher."""
 
 
 def is_marked(field: FieldInfo, kind: type) -> bool:
@@ -83,7 +83,7 @@ def is_marked(field: FieldInfo, kind: type) -> bool:
 
 
 def giver(settings: type[BaseModel], name: str) -> type:
-    """Return the class that gives a setting its default: the most derived one that declares it."""
+    """Return the class with a setting's default: the most derived class that declares it."""
     return next(kind for kind in settings.__mro__ if name in inspect.get_annotations(kind))
 
 
@@ -99,15 +99,15 @@ LayerSizes = Annotated[
 
 
 class Settings(BaseModel):
-    """A frozen config. Making one raises ConfigError.
+    """A frozen config. The constructor raises ConfigError.
 
-    The fields' types, ranges and descriptions are all that the command line and the reference
-    pages know of them.
+    The command line and the reference pages are made from the fields' types, ranges and
+    descriptions.
     """
 
-    # Building a validator takes milliseconds, which --help should not wait for.
+    # `defer_build`, because building a validator takes milliseconds, and --help needs none.
     model_config = ConfigDict(
-        # Before Pydantic 2.10 it warned of names such as model_every.
+        # Pydantic before 2.10 warned of names such as model_every.
         protected_namespaces=(),
         frozen=True,
         extra="forbid",
@@ -130,7 +130,7 @@ class Settings(BaseModel):
 
 
 def config_error(error: ValidationError, fields: Mapping[str, Any]) -> ConfigError:
-    """The first problem of a validation in one line that names the field."""
+    """Return the first problem of a validation, in one line with the field's name."""
     problem = error.errors(include_url=False)[0]
     cause = problem.get("ctx", {}).get("error")
     if isinstance(cause, ConfigError):
@@ -151,7 +151,7 @@ def _message(problem: ErrorDetails) -> str:
 
 
 def _name_of(network: Any) -> Any:
-    """Return the name of a user's own class, which becomes known by it."""
+    """Register a user's own class of networks, and return its name. Return names unchanged."""
     if not isinstance(network, type):
         return network
     from workflow_rl.agents.policies.own_network import kind_of
@@ -164,27 +164,27 @@ class NetworkSettings(Settings):
 
     network: Annotated[str, OneOf(NETWORKS), BeforeValidator(_name_of)] = Field(
         default="mlp",
-        description="Kind of network of the actor and the critic. In gru and lstm the last "
-        "hidden layer remembers what the network saw in the episode. frame-stack sees the last "
-        "observations at once. cnn sees images by convolutions. entities shares its weights "
-        "between the hosts, or whatever else an environment declares as its entities. graph adds "
-        "attention along the edges that the environment declares between them. module:Name imports "
-        "a torch module of your own.",
+        description="Kind of network of the actor and the critic. In gru and lstm, the last "
+        "hidden layer has a memory of the episode. frame-stack sees the last observations at "
+        "once. cnn sees images by convolutions. entities shares its weights between the entities "
+        "that an environment declares, such as hosts. graph adds attention along the edges that "
+        "the environment declares between entities. module:Name imports a torch module of your "
+        "own.",
     )
     network_args: dict[str, Any] = Field(
         default={},
-        description="Further settings of this kind of network. gru, lstm: seen_again, the "
-        "observations before an unroll that the network sees again, 64 by default. frame-stack: "
-        "frames, the observations that the network sees at once, 4 by default. cnn: "
-        "convolutions, rows of filters, size and stride, such as [[16,3,1],[32,3,1]]; by default "
-        "those of Mnih et al. 2015, and small ones for small images. entities: heads, "
-        "the heads of the attention, 4 by default; 0 gives each entity the mean and the maximum "
-        "over the entities instead, in a fraction of the time; and rounds, how often the entities "
-        "hear of one another, 1 by default. graph: the same, with heads for each relation of the "
-        "edges, 1 by default.",
+        description="Further settings of this kind of network. gru, lstm: seen_again, the number "
+        "of observations before an unroll that the network sees again, 64 by default. frame-stack: "
+        "frames, the number of observations that the network sees at once, 4 by default. cnn: "
+        "convolutions, rows of filters, size and stride, such as [[16,3,1],[32,3,1]]. The default "
+        "is Mnih et al. 2015, with smaller filters for small images. entities: heads, the heads of "
+        "the attention, 4 by default. With 0, each entity gets the mean and the maximum over the "
+        "entities, which is faster. rounds, how often the entities exchange information, 1 by "
+        "default. graph: heads and rounds as in entities, with 1 head for each relation of the "
+        "edges by default.",
     )
     hidden_sizes: LayerSizes = Field(
-        default=(64, 64), description="Hidden layers of the actor and, separately, of the critic."
+        default=(64, 64), description="Hidden layers, in the actor and in the critic each."
     )
     activation: Annotated[str, OneOf(("tanh", "relu"))] = Field(
         default="tanh", description="Activation function of the hidden layers."

@@ -1,4 +1,4 @@
-"""What an agent is made for."""
+"""The spaces of an environment, for which an agent is made."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ if TYPE_CHECKING:
 class Spaces(NamedTuple):
     """The observations and the actions of an environment.
 
-    obs_dim: numbers in an observation, without its mask. distribution: over the actions. bounds:
-    the least and the greatest of an action's numbers, if they are real numbers. bits: whether an
-    observation's numbers are integers from 0 to 1. masked: whether each observation ends with a
-    mask: see `agents.policies.distributions`. team: where the parts of a row stand, if several
-    agents play; the row then has `team.row_size` numbers. entities: which numbers and actions
-    belong to which entity, if the environment declares entities. privileged: how many numbers
-    follow those of an observation, before its mask, which only a critic sees. images: which numbers
-    are images, if there are any. costs: the names of the costs that each step has beside its
-    reward.
+    obs_dim: numbers in an observation, without its mask. distribution: the distribution over
+    actions. bounds: lower and upper bounds of an action's numbers, if they are real numbers. bits:
+    whether an observation's numbers are 0 and 1. masked: whether each observation ends with a mask:
+    see `agents.policies.distributions`. team: the layout of a row if several agents play. The row
+    has `team.row_size` numbers. entities: the layout of entities, if the environment declares
+    entities. privileged: the number of values for the critic only, between an observation and its
+    mask. images: the layout of images, if there are any. costs: the names of a step's costs.
     """
 
     obs_dim: int

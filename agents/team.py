@@ -1,9 +1,9 @@
-"""A team: several agents in one environment, whose steps stand in one row.
+"""A team: several agents in one environment. One row has the steps of all agents.
 
-A row of observations is, in this order: each agent's observation; a status for each agent; each
-agent's reward of the last step, if the agents have rewards of their own; the environment's state,
-if it declares one; each agent's mask of actions, if there are masks. A joint action has a number
-for each agent. Imports no torch.
+A row of observations has, in this order: each agent's observation; a status for each agent; each
+agent's reward of the last step, if agents have their own rewards; the environment's state, if the
+environment declares a state; each agent's mask of actions, if there are masks. A joint action has
+the numbers of each agent's action. Imports no torch.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from workflow_rl.agents.policies.network import MOST
 from workflow_rl.agents.trajectory import Trajectory
 
 ABSENT, BUSY, ACTS, CUT_OFF = 0, 1, 2, 3
-"""An agent's status: it is not there; it is there and decides nothing; it decides; it shows what it
-saw when it was truncated."""
+"""An agent's status: it is not in the episode; it is there, but does not decide; it decides; it was
+truncated, and the row has its last observation."""
 
 
 @dataclass(frozen=True)
 class TeamLayout:
-    """Where the parts of a row stand.
+    """The layout of a row.
 
-    agents: all names. obs_sizes, n_actions: by agent, the numbers that it sees and the outputs of
-    its distribution over actions. distributions: by agent; by default each is Categorical.
-    own_rewards: whether rows hold a reward for each agent; otherwise the agents share the reward of
-    the step. masked: whether rows hold masks. state_size: numbers of the environment's state.
-    entities: for each agent the tables of `entity_layout`, about the agent's own observation and
-    actions; empty if there are none. Layouts that differ in them alone are equal: a network keeps
-    the tables that it learned with.
+    agents: all names. obs_sizes: the size of each agent's observation. n_actions: the number of
+    outputs of each agent's distribution. distributions: one for each agent, Categorical by default.
+    own_rewards: whether rows have a reward for each agent. Otherwise the agents share the step's
+    reward. masked: whether rows have masks. state_size: the size of the environment's state.
+    entities: for each agent, the tables of `entity_layout` for its observation and actions. Without
+    entities, this is empty. Comparisons of layouts ignore entities, because a network keeps the
+    tables of its training.
 
     Raises ValueError for tables that do not fit the agents.
     """
@@ -68,17 +68,17 @@ class TeamLayout:
 
     @functools.cached_property
     def mask_sizes(self) -> tuple[int, ...]:
-        """The numbers of each agent's mask; 0 for agents whose actions take none."""
+        """The size of each agent's mask, or 0 if the agent's actions take no masks."""
         return tuple(of.takes_masks * of.n_outputs for of in self.distributions)
 
     @functools.cached_property
     def action_ends(self) -> tuple[int, ...]:
-        """Where each agent's numbers end in a joint action."""
+        """The end of each agent's numbers in a joint action."""
         return tuple(itertools.accumulate(of.n_numbers for of in self.distributions))
 
     @functools.cached_property
     def action_dtype(self) -> Any:
-        """The dtype of joint actions: int64 if all agents choose, else float32."""
+        """The dtype of joint actions: int64 if all actions are choices, otherwise float32."""
         all_choose = all(of.takes_masks for of in self.distributions)
         return np.int64 if all_choose else np.float32
 
@@ -93,7 +93,7 @@ class TeamLayout:
 
     @property
     def obs_dim(self) -> int:
-        """Numbers in a row, without the masks."""
+        """The numbers in a row without masks."""
         return sum(self.obs_sizes) + self.n_agents * (1 + self.own_rewards) + self.state_size
 
     @property
@@ -106,14 +106,14 @@ class TeamLayout:
         return rows[:, first : first + self.n_agents]
 
     def rewards(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return the rewards of the last step [M, K], if agents have rewards of their own."""
+        """Return the agents' rewards of the last step [M, K], if agents have their own rewards."""
         first = sum(self.obs_sizes) + self.n_agents
         return rows[:, first : first + self.n_agents]
 
     def own_returns(self, trajectories: Sequence[Trajectory]) -> NDArray[np.float64]:
-        """Return the sum of each agent's rewards [N, K] in N trajectories, if agents have rewards
-        of their own."""
-        # The rewards of a step stand in the row after it.
+        """Return the sum of each agent's rewards [N, K] in N trajectories, if agents have their own
+        rewards."""
+        # The next row has the rewards of a step.
         after = [np.vstack([joint.obs[1:], joint.last_obs]) for joint in trajectories]
         totals = [self.rewards(rows).sum(axis=0, dtype=np.float64) for rows in after]
         return np.array(totals).reshape(-1, self.n_agents)
@@ -122,8 +122,8 @@ class TeamLayout:
         return rows[:, self.obs_dim - self.state_size : self.obs_dim]
 
     def central(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return what a central critic sees [M, central_size]: the environment's state, or all
-        agents' observations and status if it declares none."""
+        """Return a central critic's inputs [M, central_size]: the environment's state if it is
+        declared, otherwise the observations and the status of all agents."""
         return self.state(rows) if self.state_size else rows[:, : self.central_size]
 
     @property
@@ -131,11 +131,11 @@ class TeamLayout:
         return self.state_size or sum(self.obs_sizes) + self.n_agents
 
     def n_seen_by(self, agent: int, others: Sequence[int]) -> int:
-        """Return the numbers that `seen_by` returns for an actor, without its mask."""
+        """Return the size of the result of `seen_by` for an actor without its mask."""
         return self.obs_sizes[agent] + len(others) * (len(others) > 1)
 
     def entities_seen_by(self, agent: int, others: Sequence[int]) -> EntityLayout | None:
-        """Return the entities in these numbers; None if none are declared."""
+        """Return the layout of entities in an actor's inputs, or None without entities."""
         if not self.entities:
             return None
         return EntityLayout(self.n_seen_by(agent, others), self.entities[agent])
@@ -143,11 +143,11 @@ class TeamLayout:
     def seen_by(
         self, agent: int, rows: NDArray[Any], others: Sequence[int], central: bool = False
     ) -> NDArray[Any]:
-        """Return what an agent's policy sees of rows [M, row_size]: the agent's observation, which
-        of the agents it is if several share the policy, then the agent's mask if there are masks.
+        """Return a policy's inputs for an agent from rows [M, row_size]: the agent's observation, a
+        one-hot agent number if several agents share the policy, then the agent's mask, if any.
 
-        others: all agents that share the policy, this agent too. central: whether what a central
-        critic sees stands before the mask.
+        others: all agents that share the policy, including this agent. central: whether a central
+        critic's inputs come before the mask.
         """
         end = sum(self.obs_sizes[: agent + 1])
         parts = [rows[:, end - self.obs_sizes[agent] : end]]
@@ -168,15 +168,15 @@ class TeamLayout:
 
 
 PolicyMap = Mapping[str, tuple[int, ...]]
-"""The agents of each policy, by the policy's name."""
+"""The numbers of each policy's agents, by policy name."""
 
 
 def policy_map(layout: TeamLayout, policy_of: str) -> PolicyMap:
-    """Return which agents each policy acts for.
+    """Return the agents of each policy.
 
-    policy_of: rules such as "blue_agent_4=headquarters,*=zone", of which the first that fits an
-    agent's name counts. Agents of the same spaces and entities whom no rule fits share a policy.
-    Raises ValueError.
+    policy_of: rules such as "blue_agent_4=headquarters,*=zone". The first rule that fits an agent's
+    name counts. Agents without a rule share a policy if their spaces and entities are equal. Raises
+    ValueError.
     """
     rules = [rule.strip().split("=") for rule in policy_of.split(",") if rule.strip()]
     if wrong := [rule for rule in rules if len(rule) != 2 or not all(rule)]:
@@ -216,15 +216,15 @@ def split(
     discount: float,
     central: bool = False,
 ) -> Iterator[tuple[str, Trajectory]]:
-    """Yield a trajectory for each agent that acted, with the name of the agent's policy.
+    """Yield the policy's name and a trajectory for each agent that acted.
 
-    The steps at which an agent does not decide join its decision before: their rewards are added,
-    each discounted by the time since the decision, and `durations` counts the steps (Sutton et al.
-    1999, semi-Markov decisions). So are the costs, which all agents share. Rewards before an
-    agent's first decision belong to no decision.
-    The steps without an agent that comes back count as such steps, too. The trajectory of an agent
-    that leaves for good ends there: an agent that was cut off has `truncated`, an absent one
-    `terminated`, and later rewards of its own are added, too. central: see `TeamLayout.seen_by`.
+    Steps without an agent's decision belong to its previous decision. Their rewards and shared
+    costs are added, discounted by the time since the decision, and `durations` counts the steps
+    (Sutton et al. 1999, semi-Markov decisions). Rewards before an agent's first decision belong to
+    no decision.
+    This includes steps in which an agent is absent, if it comes back. If an agent does not come
+    back, its trajectory ends when it leaves: as `truncated` if it was cut off, otherwise as
+    `terminated`. Its own later rewards are added too. central: see `TeamLayout.seen_by`.
     """
     rows = np.concatenate([joint.obs, joint.last_obs[None]])
     status = layout.status(rows)
@@ -238,7 +238,7 @@ def split(
             end = min(int(np.flatnonzero(is_there)[-1]) + 1, joint.length)
             seen = layout.seen_by(k, rows, of, central)
             durations = np.diff(np.append(decided, end))
-            # Who has left without an end of its own may be paid still.
+            # An agent that has left may still get its own rewards.
             earned = joint.reward[:end] if rewards is None else rewards[:, k]
             steps = np.arange(decided[0], len(earned))
             since = steps - np.repeat(decided, np.diff(np.append(decided, len(earned))))
@@ -268,7 +268,7 @@ def split(
 
 
 def team_layout(values: Mapping[str, Any]) -> TeamLayout:
-    """Return the layout that `to_plain` gave. Raises TypeError or ValueError for what is none."""
+    """Return the layout from a result of `to_plain`. Raises TypeError or ValueError."""
     plain: dict[str, Any] = {n: tuple(v) if type(v) is list else v for n, v in values.items()}
     plain["distributions"] = tuple(map(from_plain, plain.get("distributions", ())))
     layout = TeamLayout(**plain)

@@ -14,23 +14,23 @@ Float64Array = NDArray[np.float64]
 
 
 class Trajectory(NamedTuple):
-    """`T` steps of one episode: the complete episode, or the part that an unroll holds.
+    """`T` steps of one episode: the complete episode, or the part in an unroll.
 
-    `obs[t]` is what the agent saw when it chose `action[t]`.
+    The agent chose `action[t]` for the observation `obs[t]`.
 
-    variant: of the env, such as its red agent; "" if the env has no variants. obs: [T, D], the
-    env's dtype. action: [T] or [T, K], as it was sampled. log_prob: float32 [T], of the action
-    under the policy that chose it, or [T, K] for a team of K agents. reward: float64 [T].
-    last_obs: [D], seen after the last action. If the episode `terminated` there, no more rewards
-    were to come. Otherwise it was `truncated` or goes on in the next unroll, and the value of
-    last_obs stands for the rewards to come.
+    variant: the env's variant, such as its red agent, or "" without variants. obs: [T, D], the
+    env's dtype. action: [T] or [T, K], as sampled. log_prob: float32 [T], of the action under the
+    acting policy, or [T, K] for a team of K agents. reward: float64 [T]. last_obs: [D], the
+    observation after the last action. If the episode `terminated` there, no rewards follow.
+    Otherwise it was `truncated` or goes on in the next unroll, and the value of last_obs replaces
+    the later rewards.
     steps_before, return_before: the number of the episode's earlier steps, and the sum of their
     rewards.
-    seen_before: [K, D], the last of the earlier observations, which the actor saw again before the
-    first step; None for an actor that sees none again.
-    durations: [T], how many env steps each decision lasts; None for one each. Rewards are then
-    sums over these steps: see `agents.team.split`.
-    costs: float64 [T, C], the costs of each step, which `Spaces.costs` names; None without costs.
+    seen_before: [K, D], the last earlier observations, from which the actor recomputed its state,
+    or None.
+    durations: [T], how many env steps each decision lasts, or None if each lasts one step. Rewards
+    are sums over a decision's steps: see `agents.team.split`.
+    costs: float64 [T, C], the costs of each step in the order of `Spaces.costs`, or None.
     costs_before: [C], the sums of the earlier steps' costs.
     """
 
@@ -61,20 +61,20 @@ class Trajectory(NamedTuple):
 
     @property
     def episode_return(self) -> float:
-        """Undiscounted sum of the episode's rewards so far."""
+        """The undiscounted sum of the episode's rewards so far."""
         return self.return_before + float(self.reward.sum())
 
     @property
     def episode_costs(self) -> Float64Array:
-        """Sums of the episode's costs so far, [C]; [0] without costs."""
+        """The sums of the episode's costs so far, [C], or [0] without costs."""
         if self.costs is None or self.costs_before is None:
             return np.zeros(0)
-        # Added step by step, the sum does not depend on where an episode was cut.
+        # The costs are added step by step, so that the sum does not depend on unrolls.
         return np.cumsum(np.vstack([self.costs_before, self.costs]), axis=0)[-1]
 
 
 def lags_of(trajectories: Sequence[Trajectory], policy_version: int) -> dict[str, Any]:
-    """Return the metrics of a rollout's policy lag, the mean over its steps."""
+    """Return the metrics of a rollout's policy lag. The mean is over steps."""
     lags = [policy_version - trajectory.policy_version for trajectory in trajectories]
     n_steps = [trajectory.length for trajectory in trajectories]
     return {

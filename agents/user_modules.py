@@ -1,4 +1,4 @@
-"""Modules that the user names. They may lie in the current folder."""
+"""Modules that the user names. They may be in the current folder."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from typing import Any
 from workflow_rl.errors import ElsewhereError
 
 MOST_OF_TEXT = 500
-"""Characters of an exception's text that one line shows."""
+"""The most characters of an exception's text in one line."""
 
 
 def imported(module: str) -> ModuleType:
-    """Import a module that the user has named. Raises what the module raises."""
+    """Import a module that the user has named. Raises the errors of the module."""
     here = os.getcwd()
     if place_of(module, [here, *sys.path]) != place_of(module, sys.path):
-        # An installed command does not search the folder in which it is called. Only a module of
-        # that folder needs the search: an installed module would import its own modules from here.
+        # An installed command does not search the current folder. The folder is added only for its
+        # own modules, because installed modules would otherwise import their modules from it.
         sys.path.insert(0, here)
     return importlib.import_module(module)
 
 
 def attribute_named(name: str) -> Any:
-    """Return what "module:Name" names, which the user has typed.
+    """Import and return the object of "module:Name". The user must have typed the name.
 
-    Raises ValueError, which says what is wrong and what would be right.
+    Raises ValueError with a reason and a correction.
     """
     refuse_a_file(name)
     module_name, _, attribute = name.partition(":")
@@ -50,16 +50,16 @@ def attribute_named(name: str) -> Any:
 
 
 def is_found_as(name: str, thing: object) -> bool:
-    """Whether "module:Name" finds this function or class, in a module that has been imported.
+    """Return whether "module:Name" is this function or class, if its module has been imported.
 
-    A module's own `__getattr__` is not called: it may import what the name says.
+    A module's own `__getattr__` is not called, because it may import other modules.
     """
     module, _, attribute = name.partition(":")
     return getattr(sys.modules.get(module), "__dict__", {}).get(attribute) is thing
 
 
 def refuse_a_file(name: str) -> None:
-    """Raise ValueError, which says what would be right, if "module:Name" has a path as module."""
+    """Raise ValueError with a correction if the module of "module:Name" is a path."""
     module, _, attribute = name.partition(":")
     file = Path(module)
     if file.suffix == ".py" or os.path.basename(module) != module:
@@ -69,7 +69,7 @@ def refuse_a_file(name: str) -> None:
 
 
 def where_to_call(module: str, error: Exception) -> str:
-    """Return a sentence about a module that is missing, or nothing for another error."""
+    """Return a sentence about a missing module, or an empty text for another error."""
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
         return ""
     if not f"{module}.".startswith(f"{error.name}."):
@@ -78,7 +78,7 @@ def where_to_call(module: str, error: Exception) -> str:
 
 
 def name_meant(module: ModuleType, name: str) -> str:
-    """Return a question about a module's function or class with nearly this name, if it has one."""
+    """Return a question about a function or class with nearly this name, or an empty text."""
     from difflib import get_close_matches  # Only an error needs it.
 
     defined = [defined_name for defined_name, value in vars(module).items() if callable(value)]
@@ -87,7 +87,7 @@ def name_meant(module: ModuleType, name: str) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """Return an error's message, also if the error's own code fails to give it."""
+    """Return an error's message. If the error's `__str__` raises an error, return a sentence."""
     try:
         return str(error)
     except Exception as problem:
@@ -95,8 +95,8 @@ def text_of(error: BaseException) -> str:
 
 
 def in_one_line(error: BaseException) -> str:
-    """Return an error's type, the first line of its message, and the file and line of the user's
-    code that raised the error, if the user's code did."""
+    """Return an error's type and the first line of its message. If the user's code raised it, add
+    the file and the line."""
     if isinstance(error, ElsewhereError):
         return str(error)
     lines = text_of(error).strip().splitlines()
@@ -123,7 +123,8 @@ def _not_the_users() -> tuple[str, ...]:
 def place_of(module: str, path: Sequence[str]) -> str | None:
     """Return the file or folder that a module's outermost package would be imported from, or None.
 
-    Import nothing. Do not resolve links: the other files beside a link would be imported too.
+    Nothing is imported. Links are not resolved, because an import would use the files beside a
+    link.
     path: the folders to search, as in `sys.path`.
     """
     package = module.partition(".")[0]

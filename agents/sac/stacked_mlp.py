@@ -1,7 +1,7 @@
-"""Small multilayer perceptrons and Adam in NumPy, with gradients written out.
+"""Small multilayer perceptrons and Adam in NumPy, with hand-written gradients.
 
-Off-policy learning takes many small gradient steps, in which torch spends most of the time on
-dispatching operations. Several networks of the same sizes are computed together.
+Off-policy learning has many small gradient steps. In such steps, torch spends most of the time on
+dispatching operations. Several networks of equal sizes are computed together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ACTIVATIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "relu": lambda sums: np.maximum(sums, np.float32(0), out=sums),
     "tanh": lambda sums: np.tanh(sums, out=sums),
 }
-"""Each works in place."""
+"""Each function works in place."""
 SLOPES: dict[str, Callable[[FloatArray], NDArray[Any]]] = {
     "relu": lambda activated: activated > 0,
     "tanh": lambda activated: 1 - activated * activated,
@@ -34,18 +34,18 @@ NORMAL_EPS = np.float32(1e-5)
 
 
 class Normal(NamedTuple):
-    """A hidden layer's sums with mean 0 and variance 1, [N, B, out], and the inverse of the
-    standard deviations that they had, [N, B, 1]."""
+    """A hidden layer's normalised sums [N, B, out], with mean 0 and variance 1, and the inverse of
+    the original standard deviations, [N, B, 1]."""
 
     sums: FloatArray
     inverse: FloatArray
 
 
 class Pass(NamedTuple):
-    """What a pass through the networks gave.
+    """The results of a forward pass through the networks.
 
-    layers: the inputs of each layer, and last the outputs [N, B, out]. normals: of each hidden
-    layer; none without layer normalisation.
+    layers: the inputs of each layer, and last the outputs [N, B, out]. normals: one for each hidden
+    layer, or none without layer normalisation.
     """
 
     layers: list[FloatArray]
@@ -57,12 +57,12 @@ class Pass(NamedTuple):
 
 
 class StackedMLP:
-    """`N` networks of the same sizes, which begin with the weights of `modules`.
+    """`N` networks of equal sizes, which begin with the weights of `modules`.
 
-    flat: all weights and biases, float32 [P]; weights [N, in, out] and biases [N, 1, out] of each
-    layer are views of it. layer_norm: whether the sums of each hidden layer are normalised before
-    its biases are added: Ba et al. 2016, "Layer Normalization", equation 4, with a gain of 1, which
-    loses nothing before relu.
+    flat: all weights and biases, float32 [P]. Each layer's weights [N, in, out] and biases [N, 1,
+    out] are views of `flat`. layer_norm: whether each hidden layer's sums are normalised before its
+    biases are added: Ba et al. 2016, "Layer Normalization", equation 4. The gain is 1, because
+    the weights after a relu can replace a gain.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class StackedMLP:
         return views[::2], views[1::2]
 
     def read(self, module: nn.Module, n: int = 0) -> None:
-        """Take a module's weights for number `n`."""
+        """Copy a module's weights to network `n`."""
         for ours, theirs in zip(
             (self.weights, self.biases), self.network.layers(module.state_dict()), strict=True
         ):
@@ -129,7 +129,7 @@ class StackedMLP:
         return x
 
     def keep(self, n: int, kept: FloatArray) -> None:
-        """Copy the weights of network `n` to their places in `kept`, an array like `flat`."""
+        """Copy the weights of network `n` to `kept`, an array with the layout of `flat`."""
         views = itertools.chain(*self._views(kept))
         for mine, copy in zip([*self.weights, *self.biases], views, strict=True):
             copy[n] = mine[n]
@@ -141,7 +141,8 @@ class StackedMLP:
     def gradient(self, passed: Pass, of_outputs: FloatArray) -> FloatArray:
         """Return the gradient [P] of a loss by `flat`.
 
-        passed: from `forward`. of_outputs: the loss's derivatives by the outputs, [N, B, out].
+        passed: the result of `forward`. of_outputs: the loss's derivatives by the outputs, [N, B,
+        out].
         """
         flat = np.empty_like(self.flat)
         weights, biases = self._views(flat)
@@ -159,15 +160,15 @@ class StackedMLP:
     def _backwards(
         self, passed: Pass, of_outputs: FloatArray
     ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-        """Yield each layer's number, last to first, and the derivatives by the layer's sums, before
-        and after its biases are added."""
+        """Yield each layer's number, last to first, and the derivatives by the layer's sums without
+        and with biases."""
         slope = SLOPES[self.network.activation]
         at_sums = at_biases = of_outputs
         for k in reversed(range(len(self.weights))):
             yield k, at_sums, at_biases
             if k:
                 weights = self.weights[k].transpose(0, 2, 1)
-                # A matrix product is slow where it has nothing to add up.
+                # For a single column, a matrix product would be slower than a multiplication.
                 is_outer = weights.shape[1] == 1
                 at_biases = at_sums * weights if is_outer else at_sums @ weights
                 at_biases *= slope(passed.layers[k])
@@ -177,7 +178,7 @@ class StackedMLP:
 
 
 def _normal(sums: FloatArray) -> Normal:
-    """Normalise sums [N, B, out], in place."""
+    """Normalise sums [N, B, out] in place."""
     n = np.float32(sums.shape[-1])
     sums -= sums.sum(axis=-1, keepdims=True) / n
     variance = np.einsum("nbo,nbo->nb", sums, sums)[..., None] / n
@@ -187,7 +188,7 @@ def _normal(sums: FloatArray) -> Normal:
 
 
 def _before_normal(normal: Normal, derivatives: FloatArray) -> FloatArray:
-    """Return the derivatives by the sums as they were, given those by the normalised ones."""
+    """Return the derivatives by the original sums from derivatives by the normalised sums."""
     n = np.float32(derivatives.shape[-1])
     mean = derivatives.sum(axis=-1, keepdims=True) / n
     along = np.einsum("nbo,nbo->nb", derivatives, normal.sums)[..., None] / n
@@ -216,7 +217,7 @@ class NumpyAdam:
         self.square = np.zeros_like(parameters)
 
     def step(self, gradient: FloatArray) -> None:
-        """Make a gradient step: change the parameters in place."""
+        """Change the parameters in place by a gradient step."""
         self.n_steps += 1
         if self.weight_decay:
             self.parameters *= 1 - self.learning_rate * self.weight_decay
@@ -235,7 +236,7 @@ class NumpyAdam:
         return {"n_steps": self.n_steps, **state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a `state_dict()`. Raises KeyError or ValueError if it does not fit."""
+        """Continue from a `state_dict()`. Raises KeyError or ValueError for a wrong state."""
         n_steps = state["n_steps"]
         if type(n_steps) is not int or not 0 <= n_steps < 2**53:
             raise ValueError(f"{n_steps} is no number of gradient steps")

@@ -131,13 +131,13 @@ def test_commands_play_against_a_trained_red_team(red: str, tmp_path: Path) -> N
         ("runs/nobody", "there is no such folder or policy file"),
         ("my_red:Mine", "cannot be imported"),
         (NO_PROGRAM, f"{NO_PROGRAM} is no red agent: it needs the methods begin and act"),
-        ("FiniteStateRedAgent=1,SleepAgent=1", "is several"),
+        ("FiniteStateRedAgent=1,SleepAgent=1", "names several"),
     ],
 )
 def test_what_is_no_red_team_is_told(reds: str, told: str) -> None:
     asked = ["--env", ENV_ID, "--red-agent", reds]
     commands = [["evaluate", "rules", *asked], ["replay", "rules", *asked]]
-    if told != "is several":
+    if told != "names several":
         commands.append(["train-async", *asked, "--total-episodes", "1"])
     for words in commands:
         said = " ".join(output_of(*words, code=2).split())

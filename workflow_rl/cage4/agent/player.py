@@ -35,15 +35,15 @@ class TeamPlayer:
         self._seed = seed
 
     def act(self, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> dict[str, int]:
-        """Return the five agents' actions for what `reset` or `step` of the environment returned.
+        """Return the five agents' actions after the environment's `reset` or `step`.
 
         observations: by agent, a dictionary if the team reads raw observations. Otherwise an int
             vector, [92] for agents 0 to 3 and [210] for agent 4.
         infos: by agent, with `busy_steps`. The infos of a reset also need `action_mask`, [82] for
             agents 0 to 3 and [242] for agent 4.
 
-        Raises ObservationError if an observation or a mask is missing, or an observation is not
-        what the team reads.
+        Raises ObservationError if an observation or a mask is missing, or if the team does not read
+        observations of this kind.
         """
         is_first = self._seed is not None
         try:

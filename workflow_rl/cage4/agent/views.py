@@ -57,7 +57,7 @@ class View:
     """What the team sees in several envs, numbered from 0: the challenge's own vectors.
 
     A subclass may show more. The caller passes every step to `after`. listens: whether the agents
-    send messages, and so hear those of the others.
+    send messages, and so receive the other agents' messages.
     """
 
     dtype: type = np.uint8

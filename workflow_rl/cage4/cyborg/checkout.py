@@ -12,7 +12,7 @@ VARIABLE = "WORKFLOW_RL_CYBORG4"
 """The environment variable that names the folder. Worker processes inherit it."""
 SOURCES = ("env.py", "Agents/SimpleAgents", "Agents/Wrappers", "Shared", "Simulator")
 DIGEST = "9977eb199ec24c9fde9ed17ddd932f55"
-"""What `source_digest` returns at COMMIT."""
+"""The result of `source_digest` for a checkout at COMMIT."""
 HOW_TO_GET_IT = (
     "git clone https://github.com/cage-challenge/cage-challenge-4 && "
     f"git -C cage-challenge-4 checkout {COMMIT}"

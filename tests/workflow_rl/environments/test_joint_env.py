@@ -1,14 +1,24 @@
 from typing import Any, ClassVar
 
 import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pettingzoo.classic.tictactoe.tictactoe import env as tic_tac_toe
+from pettingzoo.utils import aec_to_parallel, parallel_to_aec
 
 from tests.altered import altered
+from tests.cli import said_by
 from tests.tiny_teams import Doors, ShiftEnv, Shifts, tables_of
+from tests.tiny_turns import Told, WrongTurn
 from workflow_rl import TrainConfig, load_agent, train
-from workflow_rl.agents.team import ABSENT, BUSY
+from workflow_rl.agents.team import ABSENT, ACTS, BUSY, CUT_OFF, split
+from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.environments.agent_player import Team
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
+from workflow_rl.environments.joint_env import JointEnv
+from workflow_rl.errors import ObservationError
 
 
 class Idle(ShiftEnv):
@@ -101,3 +111,128 @@ def test_who_declares_entities():
     ):
         team = GymnasiumEnvironment("team", {}, env).spaces().team
         assert [tables["features"] for tables in team.entities] == expected
+
+
+GAME = "pettingzoo.classic.tictactoe_v3:env"
+
+
+def joint_of(env: JointEnv, choice: int = 1) -> Trajectory:
+    rows, rewards = [env.reset(seed=0)[0]], []
+    ended = False
+    while not ended:
+        row, reward, terminated, truncated, _ = env.step([choice] * env.layout.n_agents)
+        rows.append(row)
+        rewards.append(reward)
+        ended = terminated or truncated
+    obs, paid = np.array(rows), np.array(rewards)
+    chosen = np.full((len(paid), env.layout.n_agents), choice)
+    ends = obs[-1], terminated, truncated
+    return Trajectory(0, "", 0, obs[:-1], chosen, np.zeros(chosen.shape, np.float32), paid, *ends)
+
+
+def learned(env: JointEnv, discount: float = 1.0) -> dict[str, Trajectory]:
+    policies = {agent: (k,) for k, agent in enumerate(env.layout.agents)}
+    return dict(split(joint_of(env), env.layout, policies, discount))
+
+
+def test_rewards_that_come_while_others_act_follow_from_an_agents_last_decision():
+    rewards = [{"a": 1.0, "c": 50.0}, {"a": 2.0}, {"a": 4.0, "b": 8.0}, {"b": 16.0}, {"c": 32.0}]
+    of = learned(JointEnv(Told(rewards)), discount=0.5)
+    # The turns are a, b, c, a, b. Nothing that c gets before its first turn follows from c.
+    assert of["a"].reward.tolist() == [1 + 2 / 2 + 4 / 4, 0]
+    assert of["b"].reward.tolist() == [8 / 2 + 16 / 4, 0]
+    assert of["c"].reward.tolist() == [32 / 4]
+    durations = {agent: trajectory.durations.tolist() for agent, trajectory in of.items()}  # type: ignore[union-attr]
+    assert durations == {"a": [3, 2], "b": [3, 1], "c": [3]}
+    assert all(trajectory.truncated for trajectory in of.values())
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(-3, 3)), min_size=6))
+def test_agents_learn_from_what_pettingzoo_pays_them(rewards):
+    env, paid = Told(rewards), {agent: [] for agent in "abc"}
+    env.reset()
+    for agent in env.agent_iter():
+        _, reward, *ends, _ = env.last()
+        paid[agent].append(reward)
+        env.step(None if any(ends) else 1)
+    of = learned(JointEnv(Told(rewards)))
+    assert {agent: trajectory.reward.tolist() for agent, trajectory in of.items()} == {
+        agent: given[1:] for agent, given in paid.items()
+    }
+
+
+def test_who_has_no_turn_is_busy_and_who_has_ended_is_gone():
+    told = Told(dies={1: "a", 4: "b"})
+    env = JointEnv(told)
+    joint = joint_of(env)
+    status = env.layout.status(np.vstack([joint.obs, joint.last_obs[None]]))
+    assert status.tolist() == [
+        [ACTS, BUSY, BUSY],
+        [BUSY, ACTS, BUSY],
+        [ABSENT, BUSY, ACTS],
+        [ABSENT, ACTS, BUSY],
+        [ABSENT, BUSY, ACTS],
+        [ABSENT, ABSENT, ACTS],
+        [ABSENT, ABSENT, CUT_OFF],
+    ]
+    assert [agent for agent, _ in told.played] == ["a", "b", "c", "b", "c", "c"]
+    assert joint.truncated
+    ended = learned(JointEnv(Told(is_cut_off=False)))
+    assert all(trajectory.terminated for trajectory in ended.values())
+
+
+def test_pettingzoos_own_conversion_is_used_where_agents_act_at_the_same_time():
+    env = parallel_to_aec(Shifted())
+    rows = []
+    for one in (env, aec_to_parallel(parallel_to_aec(Shifted()))):
+        joint = joint_of(JointEnv(one), 0)
+        rows.append(np.vstack([joint.obs, joint.last_obs[None]]))
+    assert np.array_equal(*rows)
+    assert len(rows[0]) == 9
+
+
+class Shifted(ShiftEnv):
+    """Nobody is busy, comes late or leaves early."""
+
+    metadata: dict[str, Any] = {"name": "shifted", "is_parallelizable": True}  # noqa: RUF012
+    render_mode = None
+
+    def _busy(self, agent: str) -> bool:
+        return False
+
+    def _obs(self) -> dict[str, Any]:
+        obs = super()._obs()
+        self.agents = [*self.possible_agents]
+        return {**obs, "late": np.eye(3, dtype=np.float32)[self._shown["late"]]}
+
+
+def test_a_turn_of_nobody_is_told():
+    env = JointEnv(WrongTurn())
+    env.reset(seed=0)
+    env.step([0, 0, 0])
+    with pytest.raises(ObservationError, match="turn of 'nobody', who has ended or is not in"):
+        env.step([0, 0, 0])
+
+
+def test_a_game_is_checked():
+    said = said_by("check-env", GAME, "--steps 20 --seconds 1")
+    assert "36 numbers observed by 2 agents, 9 x 9 actions" in said
+    assert "its agents' action_mask rules actions out" in said
+    assert "seeds         ok" in said
+
+
+SMALL = {"hidden_sizes": (16,), "minibatch_size": 64, "epochs": 2}
+
+
+@pytest.mark.system
+def test_a_team_plays_a_game_by_its_rules(tmp_path):
+    length = {"total_episodes": 24, "episodes_per_update": 12, "n_envs": 3}
+    config = TrainConfig("async", env=GAME, n_workers=1, settings=SMALL, **length)
+    team = load_agent(train(config, tmp_path / "run"), env=tic_tac_toe)
+    assert isinstance(team, Team)
+    env = tic_tac_toe()
+    env.reset(seed=0)
+    for agent in env.agent_iter():
+        obs, _, *ends, _ = env.last()
+        env.step(None if any(ends) else team.act({agent: obs})[agent])  # Illegal moves raise.
+    assert not env.agents

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -15,6 +13,7 @@ from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs import resolve
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.resolve import workers_for
+from workflow_rl.runs.resume import changes_on_resume, free_on_resume
 from workflow_rl.runs.saved_config import only_the_file_names
 from workflow_rl.runs.signature import signed
 
@@ -92,9 +91,10 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_field(field, value):
     assert str(value) in str(caught.value)
 
 
-def test_config_cannot_be_changed():
+def test_config_cannot_be_changed_and_has_the_device_that_was_found():
     with pytest.raises(ValueError, match="frozen"):
         TrainConfig("sync").seed = 1
+    assert TrainConfig("sync", device="auto").device in ("cpu", "cuda")
 
 
 SAID = {
@@ -302,3 +302,48 @@ def test_an_unknown_name_in_a_file_is_an_error():
 )
 def test_what_to_do_about_a_class_that_only_a_file_names(name, advice):
     assert advice in only_the_file_names({"algorithm": "ppo", "settings": {"network": name}})
+
+
+CONFIG = TrainConfig("async", n_envs=4, n_workers=2)
+BEFORE = CONFIG.to_dict()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"n_workers": 3},
+        {"n_envs": 50},
+        {"device": "cpu", "checkpoint_every": 3},
+        {"total_episodes": 4000},
+        {"seed": 0, "learning_rate": 3e-3, "red_agent": "B_lineAgent", "hidden_sizes": (64, 64)},
+    ],
+)
+def test_what_changes_no_weights_may_change(asked):
+    config = TrainConfig.from_dict({**BEFORE, **changes_on_resume(BEFORE, asked)})
+    after = {name: config.flat()[name] for name in asked if name != "hidden_sizes"}
+    assert after == {name: value for name, value in asked.items() if name != "hidden_sizes"}
+    assert config.n_workers * config.envs_per_worker >= config.n_envs
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"seed": 1},
+        {"learning_rate": 1e-3},
+        {"red_agent": "mixed"},
+        {"total_episodes": 2999},
+        {"total_steps": 10**9},
+        {"env": "CartPole-v1"},
+        {"batch_size": 3},
+    ],
+)
+def test_what_would_make_it_another_run_may_not(asked):
+    with pytest.raises(ConfigError) as caught:
+        changes_on_resume(BEFORE, asked)
+    assert caught.value.field_name in asked
+
+
+def test_unrolls_depend_on_the_number_of_envs():
+    unrolls = CONFIG.changed(num_steps_per_env=10, episodes_per_update=None)
+    assert "n_envs" in free_on_resume(BEFORE)
+    assert "n_envs" not in free_on_resume(unrolls.to_dict())

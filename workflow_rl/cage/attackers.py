@@ -42,7 +42,7 @@ class AttackerError(ValueError):
 
 @dataclass(frozen=True)
 class Attacker:
-    """One attacker of a mixture.
+    """An attacker of a mixture.
 
     name: the attacker's name in configs and tables. weight: how often it is in `Attackers.shares`.
     given: the class or object, if the user gave this instead of a name. place: "module:Class" of an
@@ -137,7 +137,7 @@ class Roster:
             raise ValueError(f"red_agent: {error}") from None
 
     def text(self, value: Any) -> str:
-        """Return a text for a config, which `read` turns into the same attackers again.
+        """Return a text for a config. `read` returns equal attackers for this text.
 
         Raises AttackerError, also for an object, and for a class of a script or function."""
         attackers = self.read(value)

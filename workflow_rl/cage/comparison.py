@@ -84,7 +84,7 @@ class Comparison(NamedTuple):
 
 
 class ComparedChallenge(Hashable, Protocol):
-    """What a challenge brings to a comparison. Other processes receive it as a pickle."""
+    """What a challenge brings to a comparison. Other processes receive this object as a pickle."""
 
     def simulators(self, red_agent: str) -> tuple[ComparedSimulator, ComparedSimulator]:
         """Return the two simulators, for episodes against this red agent."""
@@ -116,7 +116,7 @@ def compare_episode(
     """Play one episode in both simulators, and compare what they show at every step.
 
     network_every: networks are compared at the reset, after every `network_every` steps, and at the
-    last step. If it is 0, networks are not compared.
+    last step. With 0, networks are not compared.
 
     Returns: steps played, the first difference, the first simulator's error if both raised an
     error or "", and CPU seconds of each simulator."""
@@ -169,7 +169,7 @@ def _differing(
 
 
 def paired(first: dict[str, Any], second: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return, for each name, its value in both simulators, or None where it is missing."""
+    """Return, for each name, the values in both simulators. A missing value is None."""
     names = dict.fromkeys((*first, *second))
     return {name: (first.get(name), second.get(name)) for name in names}
 
@@ -186,7 +186,7 @@ def comparisons(
     challenge: ComparedChallenge, shares: Sequence[WorkShare], n_workers: int
 ) -> Iterator[list[Comparison]]:
     """Yield the results of each share's episodes, in the order of the shares. n_workers: the
-    largest number of processes. If it is 1, this process plays."""
+    largest number of processes. With 1, this process plays."""
     play = functools.partial(_play, challenge)
     yield from in_processes(play, shares, max(1, min(n_workers, len(shares))))
 

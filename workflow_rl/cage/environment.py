@@ -72,7 +72,7 @@ class CageEnvironment(Gated):
 
 
 class AgainstReds(CageEnvironment):
-    """Blue learns. In each episode, it meets one of several red agents. roster: the names of red
+    """Blue learns. In each episode, Blue meets one of several red agents. roster: the names of red
     agents that the challenge knows."""
 
     red_agent: str
@@ -97,7 +97,7 @@ class AgainstReds(CageEnvironment):
 
 @dataclass(frozen=True)
 class AgainstBlue(CageEnvironment):
-    """Red learns. In each episode, it meets one of several blue agents."""
+    """Red learns. In each episode, Red meets one of several blue agents."""
 
     blue_agent: str = "champion"
     max_steps: int = 100

@@ -19,7 +19,7 @@ Snapshot: TypeAlias = tuple[NDArray[Any], ...]
 
 
 class SimulationError(RuntimeError):
-    """A network cannot go on: an event does not fit into its record, or CybORG fails there, too.
+    """A network cannot go on: its record has no room for an event, or CybORG fails there, too.
 
     The message names the cause. env: the network's index in its batch, or None without a batch."""
 

@@ -13,13 +13,13 @@ from workflow_rl.suggestions import question, word_meant
 
 
 class RedProgram(Protocol):
-    """An attacker in one env. It plays one episode after another."""
+    """An attacker in one env, which plays one episode after another."""
 
     def begin(self, random: random.Random) -> None:
         """Begin an episode.
 
-        random: the episode's own generator. An attacker that draws from this generator only plays
-        the same episode for the same seed."""
+        random: the episode's own generator. If an attacker draws only from this generator, the same
+        seed gives the same episode."""
 
     def act(self, seen: Any) -> int | str:
         """Return the next action: an index into `seen.action_names`, or one of these names.

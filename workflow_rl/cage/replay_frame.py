@@ -1,4 +1,4 @@
-"""The frame of the page that replays an episode. All challenges share it."""
+"""The frame of the page that replays an episode. All challenges share this frame."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def moments_of(costs: Iterable[Mapping[str, float]], longest_pause: int = 1) -> 
 
 
 def shown_name(agent: Path) -> str:
-    """Return a name for an agent on a page. It shows no folders of this machine above the run."""
+    """Return a name for an agent on a page. The name shows no folders of this machine."""
     parts = agent.absolute().parts
     return "/".join(parts[-2:]) if agent.is_file() else parts[-1]
 

@@ -66,8 +66,8 @@ def save_best_candidate(
 def eligible_agents(run_dir: Path) -> list[Path]:
     """Return the checkpoints that may be the best of a finished run, each agent once.
 
-    These are the agent with the best returns in training, the last agent, and the agents that
-    --keep-every kept in the second half of the training. Raises UserError."""
+    These are the agent with the best returns in training and the last agent. The agents that
+    --keep-every kept in the second half of the training come with them. Raises UserError."""
     half = load_checkpoint(run_dir / "checkpoint.safetensors").training.updates / 2
     paths = [
         run_dir / "checkpoint.safetensors",

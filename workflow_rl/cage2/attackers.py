@@ -168,7 +168,7 @@ B_LINES_TARGETS = {
 
 
 class BLine:
-    """`B_lineAgent` follows a plan of fifteen actions. After a failure, it steps back in it."""
+    """`B_lineAgent` follows a plan of fifteen actions. A failure sets it back in the plan."""
 
     def begin(self, random: random.Random) -> None:
         self._random = random

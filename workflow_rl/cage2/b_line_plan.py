@@ -60,7 +60,7 @@ def missing_for_b_line(scenario: Scenario) -> str | None:
         access = description["Subnets"][subnet]["NACLs"]
         if access.get(home, access.get("all", {"in": "None"}))["in"] == "None":
             return f"its plan needs the subnet {subnet}, which is closed to {home}"
-        # The agent exploits the first port that a scan shows. Without a port, it raises an error.
+        # The agent exploits the first port that a scan shows, and raises an error without a port.
         for scanned in (target, third):
             if not any(process.get("Connections") for process in hosts[scanned]["Processes"]):
                 return f"its plan needs an open port on {scanned}"

@@ -1,6 +1,6 @@
 """The costs of a step, counted from the true state.
 
-CybORG's simulators call `write_costs`, and `compiled.measures` compiles it for compiled networks.
+CybORG's simulators call `write_costs`. For compiled networks, `compiled.measures` compiles it.
 Workers import this module without numba.
 """
 
@@ -53,8 +53,8 @@ def write_costs(
 ) -> None:
     """Write the costs of one step, float64 [C]: COSTS, then the hosts' levels if there is room.
 
-    Red's foothold is the session that Red has from the start. It does not count as a session here,
-    and its host does not count as a host.
+    Red's foothold is the session that Red has from the start. The foothold does not count as a
+    session here, and the foothold's host does not count as a host.
 
     red_host: the foothold's host. action: kind and host of Blue's action. is_carried_out: whether
     Blue's action succeeded. is_impact: whether Red's action was an Impact that succeeded.

@@ -158,9 +158,9 @@ class Cage2RedArguments(Settings):
 
     blue_agent: str = Field(
         Cage2Red.blue_agent,
-        description="The blue agent against which Red is trained. It does not learn. Give a run "
-        "folder, checkpoint or policy file, or the name of an agent. If you give several with "
-        "weights, such as champion=2,runs/blue=1, each episode draws one.",
+        description="The blue agent against which Red learns. The blue agent does not learn. Give "
+        "a run folder, checkpoint or policy file, or the name of an agent. If you give several "
+        "with weights, such as champion=2,runs/blue=1, each episode draws one.",
     )
     max_steps: Annotated[int, Field(ge=1, le=MAX_STEPS)] = Field(
         Cage2Red.max_steps, description="Steps after which an episode is truncated."

@@ -33,8 +33,8 @@ HORIZONS = (30, 50, 100)
 SUCCESSES = ("FALSE", "TRUE", "UNKNOWN")
 """CybORG's words for the success of an action."""
 WORTH_IN_TENTHS = {"None": 0, "Low": 1, "Medium": 10, "High": 100}
-"""For each worth: what a step costs, in tenths of a reward, while Red owns a host with this
-confidentiality, or while the OT service of a host with this availability is stopped."""
+"""What a step costs, in tenths of a reward, for each value of a host. The confidentiality counts
+while Red owns the host. The availability counts while the host's OT service is stopped."""
 
 # For each host: its image, its confidentiality value, its availability value, and the host whose IP
 # address Red finds on this host, or None. CybORG reads a value of None as Low.

@@ -56,8 +56,8 @@ class OrderedCage2(Cage2):
         )
 
     def actor_on_observations(self, actor: Actor, network: Scenario | None = None) -> Actor:
-        """Wrap an actor of these envs, so that it observes the 52 bits and returns one of the 145
-        actions."""
+        """Wrap an actor of these envs: the wrapped actor observes the 52 bits, and returns one of
+        the 145 actions."""
         ordered = OrderedActor(actor, self.rules, self._order, self.obedience)
         return super().actor_on_observations(ordered, network)
 

@@ -1,4 +1,4 @@
-"""Wrap a Gymnasium environment, so that its agent keeps to an order."""
+"""Wrap a Gymnasium environment, so that the environment's agent keeps to an order."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Numbers: TypeAlias = NDArray[np.int64]
 
 MOST_GROUPS = 32
 MOST_LISTED_ORDERS = 5040
-"""Seven groups have 5,040 orders. If a workflow has more orders, some are drawn at random."""
+"""The number of orders of seven groups. `orders` lists no more, and `some_orders` then draws."""
 NOBODY = -1
 """This number means "no group" in an array of groups' numbers."""
 
@@ -82,8 +82,8 @@ class Workflow:
         return frozenset(pairs)
 
     def _whole(self, contested: Sequence[int]) -> Order:
-        """Return an order of all groups. Groups that never need fixing stand at its end, in a fixed
-        place, so that they never make two orders different."""
+        """Return an order of all groups. Groups that never need fixing stand at the end, in a fixed
+        order, so that they never make two orders different."""
         others = [group for group, members in enumerate(self.members) if not members]
         return (*contested, *others)
 

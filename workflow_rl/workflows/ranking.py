@@ -60,7 +60,7 @@ class Ranking(NamedTuple):
 
     @property
     def worst(self) -> int:
-        """The index of the order that is worst in the same episodes that choose the best order."""
+        """The index of the order that is worst in the episodes that choose the best order."""
         return _ranked(self.totals[:, :, ::2])[-1]
 
     @property

@@ -32,7 +32,8 @@ from workflow_rl.workflows.order import (
 MASK = "mask"
 PENALTY = "penalty"
 OBEDIENCE = (MASK, PENALTY)
-"""MASK: fixes that break the order are impossible. PENALTY: they cost reward."""
+"""MASK: fixes that break the order are impossible. PENALTY: fixes that break the order cost reward.
+"""
 ORDER_STREAM = 2
 """A key that separates the draws of orders from all other draws with an episode's seed."""
 
@@ -87,8 +88,7 @@ def ordered_obs(
 
 
 def order_bits(rules: WorkflowRules, obs: NDArray[Any], ranks: Numbers, obedience: str) -> Bools:
-    """Return the part of ordered observations that shows the orders, bool [M, B]. It leaves out the
-    mask."""
+    """Return the order's bits in ordered observations, bool [M, B]. The mask is left out."""
     bits = precedence(ranks) > 0
     if obedience == MASK:
         return bits

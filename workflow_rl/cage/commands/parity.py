@@ -56,8 +56,8 @@ def parity(env: str, **options: Any) -> None:
     """Play the same episodes in CybORG and in the compiled simulator, and compare every step.
 
     Observations, rewards, actions and successes must be equal. On CAGE-4, masks, messages and the
-    generator of random numbers must be equal, too. The command prints the first differences. If
-    there is a difference, it exits with 1.
+    generator of random numbers must be equal, too. The command prints the first differences. The
+    exit code is 1 if there is a difference.
 
     Example: parity --episodes 2000 --red-agent B_lineAgent --blue random
 

@@ -66,7 +66,7 @@ class Blue:
         return self.network
 
     def into(self, network: Scenario) -> Blue:
-        """Return the agent for another network. Raises ConfigError if it cannot play there."""
+        """Return the agent for another network. Raises ConfigError if the agent does not fit."""
         raise NotImplementedError
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:

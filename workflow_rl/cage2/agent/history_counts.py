@@ -59,7 +59,7 @@ class HistoryCounts:
             ("counts", np.int64, (len(COUNTED), n)),
             # Steps without any activity since Blue saw an exploit on the host.
             ("quiet", np.int64, n),
-            # The decoys in place at the last activity, and those in place at every activity: masks.
+            # Two masks: the decoys in place at the last activity, and at all activities.
             ("at_last", np.int64, n),
             ("at_all", np.int64, n),
             # Steps since the last activity anywhere, and since the beginning.
@@ -113,7 +113,7 @@ class HistoryCounts:
         decoys = self._decoys.masks[envs]
         exploited = seen["ages"][:, EXPLOITED, :, None]
         beside, leading = self._facts.joined[self._decoys.scenarios(envs)].transpose(1, 0, 2, 3)
-        # For each host: the ages of the last exploits on hosts that lead to it and in its subnet.
+        # For each host: the age of the last exploit on hosts that lead there, and in the subnet.
         around = [np.where(near, exploited, NEVER).min(axis=1) for near in (leading, beside)]
         ages = np.concatenate([seen["ages"], np.stack(around, axis=1)], axis=1).transpose(0, 2, 1)
         masks = self._decoys.useful(envs), decoys, seen["at_last"]

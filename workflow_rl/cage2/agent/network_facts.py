@@ -233,8 +233,8 @@ def decoys_beside(with_effect: bool) -> Indices:
     in_mask = _in_masks()
     opens = tables.DECOY_PORT[: tables.N_DECOYS]
     needs = tables.DECOY_FREE_PORT[: tables.N_DECOYS]
-    # By mask and decoy: whether the mask's decoys open the port that this decoy needs to be free,
-    # and whether they open the port that this decoy opens.
+    # By mask and decoy. is_used: the mask's decoys open the port that this decoy needs to be free.
+    # is_open: the mask's decoys open the port that this decoy would open.
     is_used = (in_mask[:, :, None] & (opens[:, None] == needs)).any(axis=1)
     is_open = (in_mask[:, :, None] & (opens[:, None] == opens)).any(axis=1)
     possible = ~in_mask & ~is_used
@@ -325,7 +325,7 @@ def _depths(scenario: Scenario, graph: Mapping[str, Reach]) -> dict[str, int]:
 
 @functools.cache
 def untold_facts(scenario: Scenario) -> NetworkFacts:
-    """Return the facts of one scenario, for policies that do not observe them."""
+    """Return the facts of one scenario, for policies that do not observe facts."""
     return NetworkFacts([scenario], are_told=False)
 
 

@@ -29,15 +29,14 @@ class ScriptedBlue(Blue):
 
     A subclass defines the agent's memory of an episode, and how the agent chooses an action.
 
-    reads_suspicious: whether the agent reads the suspicious hosts of a record.
-    """
+    reads_suspicious: whether the agent reads the suspicious hosts of a record."""
 
     reads_suspicious = False
 
     def __init__(self, name: str, network: Scenario) -> None:
         super().__init__(name, "scripted")
         self.network = network
-        self._memories: dict[int, Any] = {}  # By env.
+        self._memories: dict[int, Any] = {}  # The memory of each env's episode.
 
     def memory(self, seed: int) -> Any:
         """Return the agent's memory at the beginning of an episode. The seed determines all random
@@ -93,8 +92,7 @@ class ReactAgent(ScriptedBlue):
     the agent never treats User0, where Red begins. While the agent treats a host, it does not
     notice new suspicious hosts.
 
-    treatment: the kind of action that treats a host.
-    """
+    treatment: the kind of action that treats a host."""
 
     reads_suspicious = True
 
@@ -133,10 +131,9 @@ class DecoyAgent(ScriptedBlue):
     """An agent that first sets up decoys on the most valuable hosts, and then analyses hosts in
     turn.
 
-    The agent removes Red from a host that looks compromised. It restores the host if Red is
+    The agent removes Red from a host that looks compromised. The agent restores the host if Red is
     privileged there, or if the host still looks compromised after the removal. A Restore ends the
-    decoys of the host, so the agent sets up decoys there again.
-    """
+    host's decoys, so the agent sets up decoys there again."""
 
     DECOYS_A_HOST = 3
     KINDS = (
@@ -287,7 +284,7 @@ class ScriptedAgent:
         self._blue.reset(seed)
 
     def act(self, obs: NDArray[Any], info: Mapping[str, Any] | None = None) -> int:
-        """Return an index of the network's actions. obs, info: what the env returned last.
+        """Return an index of the network's actions. obs, info: the env's last results.
 
         Raises ValueError for an observation of another scenario, and if a react agent gets no
         `info` with "suspicious_hosts"."""
@@ -297,7 +294,7 @@ class ScriptedAgent:
             raise ValueError("a react agent needs info['suspicious_hosts'], as Cage2Env returns it")
         if len(obs) != network.obs_size:
             raise ValueError(
-                f"the observation has {len(obs)} bits, and those of {network} have "
+                f"the observation has {len(obs)} bits, and observations of {network} have "
                 f"{network.obs_size}: make the agent for your scenario, see make_scripted_agent"
             )
         caught = False if suspicious is None else suspicious

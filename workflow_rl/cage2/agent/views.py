@@ -131,8 +131,7 @@ class View:
 
         choices: the names of the actions. If policies observe no facts, each host has a trait of
         its own, which tells the hosts apart. Return None for a belief together with facts: hosts of
-        other networks have different columns.
-        """
+        other networks have different columns."""
         facts = self._facts
         n = facts.n_hosts
         if self._belief is not None and facts.are_told:
@@ -189,8 +188,7 @@ def _pairs(columns: NDArray[np.int64]) -> NDArray[np.int64]:
 class BlueBelief:
     """Blue's conclusions from the whole episode: see `Sees` and `compiled.blue_belief`.
 
-    beliefs: `[N]`, one for each env. hypotheses: `[N, N_HYPOTHESES]`.
-    """
+    beliefs: `[N]`, one for each env. hypotheses: `[N, N_HYPOTHESES]`."""
 
     def __init__(self, tables: Tables) -> None:
         from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS
@@ -247,8 +245,7 @@ class ActionSet:
     only on hosts that Red can take. The caller has to report each step.
 
     playing: see `BlueDecoys`. names: the names of the n choices. has_masks: whether a choice can be
-    impossible.
-    """
+    impossible."""
 
     def __init__(self, name: str, facts: NetworkFacts, playing: Indices | None = None) -> None:
         self.has_masks = facts.are_told
@@ -317,10 +314,9 @@ class ActionSet:
 
 @functools.cache
 def _by_the_clock(actions: tuple[str, ...]) -> Indices:
-    """Return, for each step and action, the index of the action that replaces it, `[101, A]`.
+    """Return, for each step and action, the index of the replacing action, `[101, A]`.
 
-    The last row holds for all later steps.
-    """
+    The last row holds for all later steps."""
     instead = np.tile(np.arange(len(actions)), (max(HORIZONS) + 1, 1))
     for number, name in enumerate(actions):
         kind, _, host = name.partition(" ")
@@ -330,15 +326,15 @@ def _by_the_clock(actions: tuple[str, ...]) -> Indices:
         if host.startswith("User"):
             for horizon, n_late in LATE.items():
                 instead[horizon - n_late : horizon, number] = cheaper
-        # In the last step, a Restore saves more than it costs on Op_Server0 only.
+        # In the last step, a Restore pays only on Op_Server0.
         if host != "Op_Server0":
             instead[max(HORIZONS) - 1, number] = cheaper
     return instead
 
 
 class ViewingActor:
-    """Wrap an actor of `ViewedEnvs`, so that it observes the bits of hosts and returns any of
-    Blue's actions. facts: what Blue knows of the scenario in which the actor plays."""
+    """Wrap an actor of `ViewedEnvs`: the wrapped actor observes the bits of hosts, and returns any
+    of Blue's actions. facts: what Blue knows of the scenario in which the actor plays."""
 
     def __init__(
         self,
@@ -379,10 +375,9 @@ class ViewingActor:
     def act(self, obs: NDArray[np.uint8], envs: Sequence[int] = (0,)) -> Choice:
         """Return Blue's actions for obs [M, 4 H], and log-probabilities: see Actor.
 
-        Actions of the opening have probability 1.
-        """
+        Actions of the opening have probability 1."""
         obs = np.atleast_2d(obs)
-        # Compiled code checks no shapes. It would read beyond the end of a shorter array.
+        # Compiled code checks no shapes, and would read beyond the end of a shorter array.
         if obs.shape != (len(envs), self._n_bits) or not ((obs == 0) | (obs == 1)).all():
             raise ValueError(f"observations are zeros and ones, ({len(envs)}, {self._n_bits})")
         for env in envs:

@@ -126,8 +126,8 @@ def _n_different(challenge: Cage2Comparison, options: dict[str, Any]) -> int:
 def _names(
     asked: tuple[str, ...], names: tuple[str, ...], options: dict[str, Any], option: str, file: str
 ) -> tuple[str, ...]:
-    """Return the agents that an option asks for, each once. If it asks for none, return all
-    `names`, and CHECKPOINT if its file is given. file: the name of the option for this file."""
+    """Return the agents that an option names, each once. By default, return all `names`, and also
+    CHECKPOINT if a file is given. file: the name of the option for the file of CHECKPOINT."""
     checkpoint: Path | None = options[file]
     if asked:
         names = tuple(dict.fromkeys(asked))

@@ -246,7 +246,7 @@ class BatchedSimulator(NetworkBatch):
 class CompiledEnvs(NetworkEnvs):
     """An EnvBatch of Blue's side, whose observations are the bits of the hosts.
 
-    An episode equals one of `Cage2Env`. The episode's variant names the red agent, and the
+    An episode equals `Cage2Env`'s episode. The episode's variant names the red agent, and the
     episode's seed chooses the scenario. playing: the number of each env's scenario, `[n_envs]`.
     n_costs: the number of costs that are counted in each step: see `costs.write_costs`."""
 

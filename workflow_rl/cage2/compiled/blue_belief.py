@@ -1,7 +1,7 @@
 """What Blue can conclude in an episode from only its own actions and observations.
 
 A belief is a set of hypotheses, each with a probability. A hypothesis says which red agent plays,
-what it holds and what it knows. In every step, a hypothesis branches into all choices of Red that
+what Red holds and what Red knows. In every step, a hypothesis branches into all choices of Red that
 fit Blue's observation, and Bayes' rule gives the new probabilities. Red's later actions refute most
 hypotheses. Blue knows the red agent after two steps, and nearly always knows which hosts Red holds.
 """
@@ -52,7 +52,8 @@ DECOY_FITS = SCENARIO2.decoy_fits
 
 
 def decoys_of_use(scenario: Tables) -> NDArray[np.int64]:
-    """Return K pairs `[K, 2]` of a host and a decoy that it can have, except for Red's host."""
+    """Return K pairs `[K, 2]` of a host and a decoy that the host can have. Red's first host has
+    no pair."""
     fits = scenario.decoy_fits
     if scenario.of["is_cage1"]:
         kinds = red_hypothesis.MISINFORM_KINDS
@@ -120,7 +121,7 @@ def conclude(
     """
     kind, host = int64(t.action_kind[action]), int64(t.action_host[action])
     new_decoy_host = note_decoys(b, t, kind, host)
-    # In CAGE-1, Blue's observation of a new decoy of its own looks like a scan by Red.
+    # In CAGE-1, a new decoy of Blue looks like a scan by Red in Blue's observation.
     looks_scanned = new_decoy_host if t.is_cage1 else NONE
     for n in range(b.n_hypotheses):
         red_hypothesis.after_blue(hypotheses[n], kind, host)
@@ -337,8 +338,7 @@ def begin_beliefs(
     """Begin an episode in each of the M chosen beliefs.
 
     networks: the scenario's record `[1]`. of_use: see `decoys_of_use`. hypotheses: `[N,
-    N_HYPOTHESES]`. obs: uint8 `[M, 52]`. shown: uint8 `[M, n_shown(K)]`, written.
-    """
+    N_HYPOTHESES]`. obs: uint8 `[M, 52]`. shown: uint8 `[M, n_shown(K)]`, written."""
     probabilities, t = np.zeros(N_PROBABILITIES), networks[0]
     for i in range(len(chosen)):
         b, possible = beliefs[chosen[i]], hypotheses[chosen[i]]

@@ -9,7 +9,7 @@ import numpy as np
 from workflow_rl.cage2.compiled.generator import M, N
 from workflow_rl.cage2.compiled.jit import compiled, first_word, prefetch
 
-AHEAD = 6  # How many envs ahead of the env that steps memory is fetched.
+AHEAD = 6  # While env i steps, memory of env i + AHEAD and env i + 2 * AHEAD is fetched.
 FIRST_LINES = 5  # The number of cache lines at the start of a record that every step reads.
 LINE = 64  # The number of bytes of a cache line.
 WORD = 4  # The number of bytes of a word of the random generator.

@@ -11,15 +11,15 @@ from workflow_rl.cage2.compiled.jit import compiled, int64
 from workflow_rl.cage2.compiled.state import NONE
 from workflow_rl.cage2.scenario.actions import BLUE
 
-# A host's activity has two bits, and so has its compromise. Blue sees the lowest bit first.
+# A host's activity has two bits. A host's compromise has two bits, too. The lowest bit is first.
 NO_ACTIVITY, SCAN, EXPLOITED = 0b00, 0b01, 0b11
 UNCOMPROMISED, UNSURE, USER, OWNED = 0b00, 0b01, 0b10, 0b11
 # For each kind of Blue's action: the compromise that Blue's table shows after this action on a host
 # that looked compromised. -1 means that the action does not change the table.
 _LEFT = {"": -1, "unknown": UNSURE, "clean": UNCOMPROMISED}
 LEAVES = np.array([_LEFT[kind.leaves] for kind in BLUE.values()])
-# The four bits that Blue sees of a host, as the four bytes of one word, so that one write shows
-# them all. The index is activity + 4 * compromise, and byte k is bit k of the index.
+# The four bits that Blue sees of a host, as the four bytes of one word. So one write shows all four
+# bits. The index is activity + 4 * compromise, and byte k is bit k of the index.
 _BITS = [bytes((i & 1, i >> 1 & 1, i >> 2 & 1, i >> 3)) for i in range(16)]
 BYTES = np.array([int.from_bytes(of_index, "little") for of_index in _BITS], np.uint32)
 

@@ -1,4 +1,4 @@
-"""Red's actions: how they change the network, what Blue can see of them, and what Red learns."""
+"""Red's actions: how an action changes the network, what Blue can see, and what Red learns."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def discover_network_services(s: Any, t: Any, host: int) -> bool:
         process = s.processes[process].next
     if s.n_events == 0:
         return True
-    # In CAGE-1, a new scan adds to the ports that Red knows. In CAGE-2, it replaces them.
+    # In CAGE-1, a scan adds to the ports that Red knows. In CAGE-2, a scan replaces these ports.
     forgets = not t.is_cage1 or not s.scanned_by_session >> host & 1
     known = 0 if forgets else int(s.known_ports[host])
     s.scanned_by_session |= 1 << host

@@ -1,4 +1,4 @@
-"""How each red agent chooses its next action, and what it remembers.
+"""How each red agent chooses its next action, and what the agent remembers.
 
 `red_hypothesis` also calls `begin_red` and the functions that draw no random numbers. Where an
 agent draws, Blue's belief has one hypothesis for each result. The shared functions take any record
@@ -106,7 +106,7 @@ def next_of_b_line(s: Any) -> int:
     succeeded = s.red_success == tables.TRUE
     while True:
         action = min(action + 1, LAST) if succeeded else int(AFTER_FAILURE[action])
-        # This exploit needs the result of the last scan, but only when it is taken the first time.
+        # The first exploit of the OT host needs the result of the last scan. Later ones do not.
         was_made = (s.b_line_made >> action) & 1 != 0
         if was_made or action != EXPLOITS_OT_HOST or s.n_events > 0:
             return action
@@ -165,8 +165,8 @@ def first_in_order(s: Any, t: Any, kind: int, targets: int) -> int:
 def first_of_nibbles(s: Any, t: Any, kind: int, targets: int) -> int:
     """Shuffle the hosts as the agent does, and return the first host that is in a mask.
 
-    The agent shuffles the list of addresses. Before any action but a scan, it also shuffles the
-    list of hostnames. An escalation reads the second list, and all other actions read the first.
+    The agent shuffles the list of addresses. Before any action but a scan, the agent also shuffles
+    the list of hostnames. An escalation reads the hostnames. All other actions read the addresses.
     """
     n_hosts = int64(t.n_hosts)
     in_order = IN_ORDER & ((1 << (4 * n_hosts)) - 1)

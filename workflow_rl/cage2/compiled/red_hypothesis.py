@@ -269,7 +269,7 @@ def after_red(h: Any, t: Any, kind: int, target: int, outcome: int, decoys: int)
     elif kind == tables.DISCOVER_SERVICES and is_within_reach(h, t, t.subnet[target]):
         h.n_events = 1
         h.scanned_by_session |= bit
-        # In CAGE-1, a new scan adds to the ports that Red knows. In CAGE-2, it replaces them.
+        # In CAGE-1, a scan adds to the ports that Red knows. In CAGE-2, a scan replaces them all.
         if not t.is_cage1:
             h.decoys_when_scanned[target] = 0
         h.decoys_when_scanned[target] |= decoys

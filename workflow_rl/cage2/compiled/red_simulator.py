@@ -43,7 +43,7 @@ class RedSimulator(BatchedSimulator):
         n_envs: N.
         max_steps: the longest episode for which a record has room.
         attackers: the attackers, by name. Their numbers begin with `OUTSIDE`, after `RED_AGENTS`.
-        remembers: whether to keep what `observation` needs. With attackers, it is always kept.
+        remembers: whether `observation` works. With attackers, `observation` always works.
         tables: the scenario.
 
     Attributes:
@@ -51,7 +51,7 @@ class RedSimulator(BatchedSimulator):
             `Cage2RedEnv`, then the mask of Red's actions. The next call overwrites the rows.
     """
 
-    # This leaves out `step_envs`, which is called only if a compiled red agent plays.
+    # `step_envs` is left out here, because only episodes of compiled red agents call it.
     _compiled: tuple[Callable[..., Any], ...] = (reset_envs, begin_reds, step_reds)
 
     def __init__(
@@ -62,14 +62,14 @@ class RedSimulator(BatchedSimulator):
         remembers: bool = False,
         tables: Tables = SCENARIO2,
     ) -> None:
-        if attackers:  # Without attackers, `step_blues` may never be called.
+        if attackers:  # With attackers, `play` calls `step_blues`.
             self._compiled = (*self._compiled, step_blues)
         super().__init__(n_envs, max_steps, any_ports=True, tables=tables)
         self.red_agents = (*RED_AGENTS, *(attackers or (OWN_RED,)))
         self._attackers = tuple(attackers.values())
         if len(self.red_agents) > MOST_RED_AGENTS:
             raise ValueError(
-                f"{len(attackers)} attackers: a batch has {MOST_RED_AGENTS} red agents"
+                f"{len(attackers)} attackers: a batch has at most {MOST_RED_AGENTS} red agents"
             )
         self._notes = notes_for(self.states, tables.capacity)
         row_size = tables.of["red_obs_size"] + tables.of["n_red_actions"]
@@ -92,7 +92,7 @@ class RedSimulator(BatchedSimulator):
         """See `NetworkBatch.load`. Also raises ValueError for a snapshot of other red agents."""
         *others, red_agents = snapshot
         if not isinstance(red_agents, tuple) or red_agents != self.red_agents:
-            raise ValueError("the snapshot is of other red agents")
+            raise ValueError("the snapshot has other red agents")
         arrays, states, attackers = others
         super().load(arrays)
         # The attackers draw from these networks from now on.

@@ -45,14 +45,14 @@ def state_for(
 ) -> np.dtype[Any]:
     """Return the type of the smallest record that holds episodes of n_steps, or of the largest.
 
-    any_ports: whether the record has a bit for every port. A Red from outside compiled code needs
-    this, because it can use many ports in few steps."""
+    any_ports: whether the record has a bit for every port. Red from outside compiled code can use
+    many ports in few steps, which needs such a record."""
     return _state(next((size for size in SIZES if n_steps <= size), SIZES[-1]), any_ports, capacity)
 
 
 def red_fields(capacity: Capacity) -> list[Any]:
-    """Return the fields of Red: the agent, what it holds and what it knows. The record of a network
-    and the record of a hypothesis have these fields."""
+    """Return the fields about Red: the red agent, what Red holds and what Red knows. The record of
+    a network and the record of a hypothesis have these fields."""
     mask = capacity.mask
     return [
         ("red_agent", np.uint8),
@@ -89,8 +89,8 @@ def _last_step(count: type[np.unsignedinteger], capacity: Capacity) -> list[Any]
     return [
         ("blue_success", np.uint8),
         # In the last step, monitoring saw `n_events` connections on `event_host`. `event_ports` is
-        # the mask of their local ports. Monitoring caught a process on `caught_host`: it added the
-        # PID to Blue's suspicious PIDs. `malware_found`: Blue's analysis found Red's files.
+        # the mask of their local ports. Monitoring caught a process on `caught_host`: CybORG added
+        # its PID to Blue's suspicious PIDs. `malware_found`: Blue's analysis found Red's files.
         ("event_host", np.uint8),
         ("reverse_shell_seen", np.bool_),
         ("n_events", count),
@@ -162,7 +162,7 @@ def _state(n_steps: int, any_ports: bool, capacity: Capacity) -> np.dtype[Any]:
             # All processes that monitoring has caught: CybORG's `VelociraptorServer.sus_pids`.
             ("suspicious_pid", np.uint16, n_suspicious),
             ("suspicious_host", np.uint8, n_suspicious),
-            # Ephemeral ports in use. With `any_ports`, every host has a bit for each port. If not,
+            # Ephemeral ports in use. With `any_ports`, every host has a bit for each port. Without,
             # only Red's host and one busy host have bits. `ports` lists the ports of all other
             # hosts: see `description._lists_of_ports`.
             ("ports", *_ports(capacity)),

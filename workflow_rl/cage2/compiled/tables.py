@@ -1,7 +1,7 @@
 """The tables of a scenario hold all facts that never change in an episode.
 
-Facts that all scenarios share are constants of this file. All other facts are in a second record,
-which compiled code reads beside a network's record. Scenarios of one `Capacity` share this code.
+Facts that all scenarios share are constants of this file. A second record beside the network's
+record holds all other facts. Scenarios of one `Capacity` share their compiled code.
 
 Hosts and subnets have the order of the scenario. A set of hosts or of ports is a bit mask. Each
 host numbers its ports: number e below N_EXPLOITS is the port that exploit e attacks.

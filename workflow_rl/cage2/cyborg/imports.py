@@ -53,6 +53,6 @@ class _Finder:
 
 
 def let_csle_cyborg_load() -> None:
-    """Let all later imports of csle-cyborg do without Stable-Baselines3."""
+    """Replace Stable-Baselines3 by an empty module in all later imports of csle-cyborg."""
     if _Finder not in sys.meta_path:
         sys.meta_path.insert(0, _Finder)

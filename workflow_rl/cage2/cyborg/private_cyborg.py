@@ -30,9 +30,9 @@ class PrivateCyborg:
     """A second import of csle-cyborg, with its own modules and its own random generator.
 
     Changes of the copy do not reach the published csle-cyborg. The attribute `random` replaces
-    Python's global generator in all modules of the copy. It is also a Mersenne Twister, so a seed
-    gives the same draws, but the global generator's state stays as it is. All simulators of a
-    process use this generator in turns, in one thread."""
+    Python's global generator in all modules of the copy. Both generators are Mersenne Twisters, so
+    a seed gives the same draws. The global generator's state does not change. All simulators of a
+    process take turns with `random`, in one thread."""
 
     def __init__(self) -> None:
         self.random = random.Random()
@@ -65,7 +65,7 @@ class PrivateCyborg:
         return _Unpickler(io.BytesIO(pickled), self).load()
 
     def let_play(self, player: Drawer) -> None:
-        """Let this player draw next, from where it stopped. This is fast if it also drew last."""
+        """Let this player draw next, from where it stopped. If it also drew last, do nothing."""
         if self._playing is player:
             return
         if self._playing is not None:

@@ -63,7 +63,7 @@ class ToldRed:
         module = "shared.actions"
         published = importlib.import_module(f"csle_cyborg.{module}")
         self._actions = CYBORG[module] if is_sped_up else published
-        # From now on, the env plays against this agent only.
+        # From now on, the env plays only against this agent.
         name = REDS.member(ToldRed).name
         simulator._red_agents[name] = self
         env._simulators[name] = simulator

@@ -1,6 +1,6 @@
 """Make a simulator of CAGE Challenge 2 by its name. Only then is the simulator's module imported.
 
-Only the modules of this package import CybORG. They never import torch, so that workers stay small.
+Only this package's modules import CybORG. These modules never import torch: workers stay small.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def make_simulator(
     """Return one of SIMULATORS, or PUBLISHED, for episodes of at most max_steps steps.
 
     scenario: by default Scenario 2. For a scenario with the rules of CAGE Challenge 1, "cyborg" is
-    the package CybORG of that challenge.
+    CAGE Challenge 1's package CybORG.
 
     attacker: if given, the only red agent, which is not in RED_AGENTS. If one of SIMULATORS cannot
     play this attacker, the other simulator does. Raises ValueError, ScenarioError for a scenario

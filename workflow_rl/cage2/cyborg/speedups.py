@@ -1,11 +1,11 @@
 """A faster csle-cyborg. Its episodes equal those of the published csle-cyborg, bit by bit.
 
 CybORG spends most of a step on work whose result nobody reads. For a reward that depends on a few
-sessions, it describes the complete true state. For 52 bits, it makes tables and deep copies. It
-also parses enums from strings. Each function below leaves out such work, or computes the same
-result in another way, and says why the result is exact. CybORG's own code still runs the red
-agents, applies the actions to the network, and makes every random draw, in the same order. Tests
-compare whole episodes with the published csle-cyborg.
+sessions, CybORG describes the complete true state. For 52 bits, CybORG makes tables and deep
+copies. CybORG also parses enums from strings. Each function below leaves out such work, or computes
+the result in another way, and says why the result is exact. CybORG's own code still runs the red
+agents, applies the actions, and makes every random draw, in the same order. Tests compare whole
+episodes with the published csle-cyborg.
 
 The changes are made in a private copy of the package (see `private_cyborg`). The published
 csle-cyborg stays as it is in the same process."""
@@ -188,7 +188,7 @@ class SpedUpSimulator:
         """Follow `filter_addresses` and `ActionSpace.update`: set what Red sees and knows.
 
         An observation may hold loopback interfaces of explored hosts, which this function removes.
-        Nothing else in it is outside the network. Red's action space keeps only hostnames, subnets
+        All other entries are inside the network. Red's action space keeps only hostnames, subnets
         and addresses, because the red agents and the check of their actions read nothing else.
         """
         known = self._red_knows

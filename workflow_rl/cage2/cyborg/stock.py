@@ -161,8 +161,8 @@ def _copied(snapshot: bytes) -> ChallengeSimulator:
 
 
 class _RandomState:
-    """In this context, Python's global `random` has one simulator's state. Afterwards, it has the
-    caller's state again."""
+    """In this context, Python's global `random` has one simulator's state. At the end, `random`
+    gets the caller's state again."""
 
     def __init__(self) -> None:
         self._state = random.Random(0).getstate()
@@ -223,8 +223,8 @@ def cage1_simulator(scenario: Scenario) -> ChallengeSimulator:
         )
     from unittest import mock  # Imported here, because the import takes 30 ms.
 
-    # CybORG would read the images of a scenario file from its own folder only. So its parser is
-    # replaced by one that returns the parsed scenario.
+    # CybORG would read the images of a scenario file from its own folder only. So a function that
+    # returns the parsed scenario replaces CybORG's parser.
     controller = importlib.import_module("CybORG.Simulator.SimulationController")
     parsed = mock.patch.object(
         controller.SimulationController, "_parse_scenario", return_value=scenario.description()

@@ -53,10 +53,10 @@ class Snapshot(NamedTuple):
 class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     """CAGE Challenge 2 from Blue's side: Scenario 2 or another scenario, against one red agent.
 
-    The sizes here are Scenario 2's. An observation is float32 `[52]`, zeros and ones. Each of the
-    13 hosts of `scenario.hosts` has two bits of activity (00 none, 10 scan, 11 exploit), then two
-    bits of compromise (00 no, 10 unknown, 01 user, 11 privileged). An action is an index into the
-    145 `scenario.action_names`. The reward equals CybORG's reward, and is never positive.
+    The sizes here are Scenario 2's. An observation is float32 `[52]`, zeros and ones: four bits for
+    each of the 13 hosts of `scenario.hosts`. Two bits show activity (00 none, 10 scan, 11 exploit).
+    Two bits show compromise (00 no, 10 unknown, 01 user, 11 privileged). An action is an index into
+    the 145 `scenario.action_names`. The reward equals CybORG's reward, and is never positive.
 
     Episodes never terminate. They are truncated after `max_steps` steps, and the env then needs a
     reset. The seed given to `reset` determines the whole episode. The state of Python's global
@@ -70,7 +70,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
       -1 if there is none,
     - `blue_success`, `red_success`: indices into `scenario2.SUCCESSES`,
     - `suspicious_hosts`: bool `[13]`, the hosts on which monitoring noticed a process and its PID.
-      CybORG's react agents use these hosts. The observation does not determine them, because it
+      CybORG's react agents use these hosts. The observation does not tell which hosts these are: it
       also shows the guessing of SSH passwords as an exploit.
 
     Red's part of `info` is the truth, which Blue does not see. It is for analyses, not for agents.

@@ -66,7 +66,7 @@ class Cage2DuelEnv(PlainParallelEnv):
 
     Blue has the observations and actions of `Cage2Env`. Red has the observations and actions of
     `Cage2RedEnv`. The sum of the rewards is zero. In `infos`, `action_mask` is int8, `[145]` for
-    Blue and `[44]` for Red in Scenario 2. It is 1 for possible actions, and always 1 for Blue's.
+    Blue and `[44]` for Red in Scenario 2, with 1 for possible actions. Blue's mask is always 1.
 
     Episodes never terminate. They are truncated after `max_steps` steps. Then `agents` is empty,
     and the env needs a reset. The seed given to `reset` determines the episode. Without a seed, the

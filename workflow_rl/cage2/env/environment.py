@@ -53,7 +53,7 @@ class Cage2(AgainstReds):
 
     @property
     def label(self) -> str:
-        """The red agent's name. In another scenario than Scenario 2, its name comes first."""
+        """The red agent's name, with the scenario's name before it except in Scenario 2."""
         if self.scenario == SCENARIO2:
             return label_of(self.red_agent)
         return label_of(f"{(self.family or self.network).name}-{self.red_agent}")
@@ -165,8 +165,8 @@ class Cage2(AgainstReds):
     def preload(self) -> str:
         """The module that loads the costly parts of the simulator once for all workers.
 
-        `check` has already compiled everything that this module needs. If the fork server compiled
-        it on a slow machine, the fork server would seem to hang."""
+        `check` has already compiled all functions that this module needs. A fork server that had to
+        compile functions on a slow machine would seem to hang."""
         if not self.steps_together:
             return "workflow_rl.cage2.cyborg.preload"
         if self.observation in ("belief", "evidence") and self.network.is_scenario2:
@@ -262,8 +262,8 @@ class Cage2(AgainstReds):
             raise ConfigError(argument, str(error)) from None
 
     def actor_on_observations(self, actor: Actor, network: Scenario | None = None) -> Actor:
-        """Wrap an actor of these envs, so that it observes a network's bits and returns any of
-        Blue's actions. network: by default the network of the training.
+        """Wrap an actor of these envs: the wrapped actor observes a network's bits, and returns any
+        of Blue's actions. network: by default the network of the training.
 
         Raises ConfigError for an actor that sees the true state, and ValueError for an actor that
         cannot play the network."""

@@ -70,8 +70,8 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
-    # Gymnasium's vector envs have these attributes. Before 1.0, `__init__` set them, which this
-    # class does not call.
+    # Gymnasium's vector envs have these attributes. Before version 1.0, an `__init__` set them that
+    # this class does not call.
     closed = False
     viewer = None
 

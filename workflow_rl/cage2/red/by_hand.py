@@ -1,6 +1,6 @@
 """Attackers of CAGE-2 that were written by hand, as opponents and as examples.
 
-They play on any network. `roster.LIBRARY` has the names under which `--red-agent` knows them.
+They play on any network. `roster.LIBRARY` has their names for `--red-agent`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ EXPLOIT, ESCALATE, IMPACT = "ExploitRemoteService", "PrivilegeEscalate", "Impact
 
 
 class GreedyRed:
-    """Choose an action of the first kind in ORDER that is possible, but any action at random in one
-    of five steps. done: the actions that succeeded. An action that fails on a host takes all
-    actions on this host out of `done`."""
+    """Choose an action of the first kind in ORDER that has a possible action. In one of five steps,
+    choose any possible action at random.
+
+    done: the actions that succeeded, which are not repeated. When an action on a host fails, all
+    actions on this host leave `done`."""
 
     ORDER: tuple[str, ...] = (IMPACT, ESCALATE, EXPLOIT, SCAN, DISCOVER)
 

@@ -1,4 +1,4 @@
-"""Compute the row that `Cage2RedEnv` shows from CybORG's state and Red's actions."""
+"""Compute the row that `Cage2RedEnv` would show, for simulators that do not make this row."""
 
 from __future__ import annotations
 

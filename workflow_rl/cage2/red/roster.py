@@ -85,9 +85,9 @@ def checked_reds(scenario: Scenario, red_agent: Any) -> Attackers:
 
 
 def _missing_for_meander(scenario: Scenario) -> str | None:
-    """Return why RedMeanderAgent cannot play a scenario, or None. It raises an error if it holds
-    all hosts that it knows and GOAL is not among them. When it loses hosts, it also raises an error
-    if it begins on a host with Op or Ent in its name."""
+    """Return why RedMeanderAgent cannot play a scenario, or None. The agent raises an error when
+    Red holds all known hosts and GOAL is not among them. The agent also raises an error when Red
+    loses hosts and has begun on a host with Op or Ent in its name."""
     from workflow_rl.cage2.attack_graph import attack_graph
 
     if any(part in scenario.red_host for part in ("Op", "Ent")):

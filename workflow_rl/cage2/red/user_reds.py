@@ -5,7 +5,7 @@ Who plays where:
 - The challenge's red agents play in compiled code and in CybORG.
 - Programs with `begin` and `act` (see `attackers`) and trained policies always play in compiled
   code, even if the simulator is "cyborg".
-- Programs with `get_action`, as csle-cyborg's agents have it, always play in CybORG, even if the
+- Programs with `get_action`, the method of csle-cyborg's agents, always play in CybORG, even if the
   simulator is "compiled". Some uses need compiled code: a vector env, a teacher, and the
   observation true-state. There, `batches_of` refuses these programs.
 - In a family of networks, only the challenge's red agents play: see `roster`.
@@ -52,8 +52,8 @@ def found(attacker: Attacker, scenario: Scenario) -> Any:
     scenario: the scenario that is played. Raises AttackerError.
     """
     if attacker.is_path:
-        # The policy samples its actions. If it always took the likeliest action, it might repeat an
-        # action that has no effect.
+        # The policy samples its actions. A policy that always takes its likeliest action may repeat
+        # an action without effect.
         return PolicyAttacker(red_policy(attacker.name, greedy=False, scenario=scenario))
     red = attacker.found()
     if acts_in_cyborg(red) or (hasattr(red, "act") and hasattr(red, "begin")):

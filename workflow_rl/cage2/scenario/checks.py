@@ -286,7 +286,7 @@ def check_scenario(data: Mapping[str, Any], locate: Locate = _keys) -> None:
 
 
 def error_at(place: str, message: str) -> ScenarioError:
-    """Return the error that says what is wrong at a place, in one line that a terminal may show."""
+    """Return an error about a place, as one line of printable characters."""
     return ScenarioError(printable(f"{place}: {message}"))
 
 

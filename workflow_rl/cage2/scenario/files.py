@@ -108,8 +108,8 @@ class PlacedFile:
 
 
 def read(path: Path) -> Scenario | ScenarioFamily:
-    """Read a family file, or a scenario file in CybORG's format. The folder `images` beside a
-    scenario file may have its images. Raises ScenarioError."""
+    """Read a family file, or a scenario file in CybORG's format. A scenario's images may be in the
+    folder `images` beside the file. Raises ScenarioError."""
     file = PlacedFile(path)
     return _family(path, file) if _is_family(file) else _scenario(path, file)
 

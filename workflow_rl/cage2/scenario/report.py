@@ -98,8 +98,8 @@ def lines_of_family(family: ScenarioFamily) -> list[str]:
         subnets.append(f"{name}: {min(counts)} to {max(counts)} hosts")
     n_different = len({network.digest for network in networks})
     return [
-        f"{family}: {len(networks)} networks like {family.start.name}, {n_different} of them "
-        f"different, of {sizes[0]} to {sizes[-1]} hosts",
+        f"{family}: {len(networks)} networks like {family.start.name}, {n_different} different "
+        f"networks, with {sizes[0]} to {sizes[-1]} hosts",
         *subnets,
         *_red_agents(refusals(family)),
     ]

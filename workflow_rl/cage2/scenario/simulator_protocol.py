@@ -12,7 +12,7 @@ SIMULATORS = ("compiled", "cyborg")
 PUBLISHED = "published"
 """The simulator "cyborg" without its speed-ups. Only comparisons of simulators use it."""
 OWN_RED = "own"
-"""The name in simulators of a red agent whose actions come from outside."""
+"""The name that a simulator gives to a red agent whose actions come from outside."""
 SEED_LIMIT = 2**63
 """The seeds of the compiled simulator are smaller than this."""
 MAX_STEPS = 1_000_000
@@ -22,7 +22,7 @@ Facts: TypeAlias = "tuple[int, int, int, int, NDArray[np.bool_]]"
 """What happened in a step: Blue's success, Red's action, Red's target, Red's success, and the mask
 `[13]` of the suspicious hosts, on which monitoring noticed a process. Successes are indices into
 `SUCCESSES`. Red's action is an index into `RED_ACTIONS`, and Red's target into `RED_TARGETS`. -1
-means none. This is no named tuple, because making one takes a tenth of a step's time."""
+means none. A named tuple would take a tenth of a step's time, so this is a plain tuple."""
 
 
 class Simulator(Protocol):

@@ -44,7 +44,7 @@ def load_blue(
     which: str | None = None,
     greedy: bool | None = None,
 ) -> Blue:
-    """Return the agent of a run folder, checkpoint or policy file, or the scripted agent of a name.
+    """Return the agent of a run folder, checkpoint or policy file, or a released or scripted agent.
 
     network: the network in which the agent plays. None: see `TrainedBlue`. which, greedy: see
     `load_saved`. Raises UserError, and ConfigError if the agent does not fit the network.
@@ -126,7 +126,7 @@ def require_fit(
 
 
 def _trained_on(environment: Environment) -> Cage2:
-    """Return the environment. If it is a user's own environment, return CAGE-2 in its place."""
+    """Return the environment. In place of a user's own environment, return CAGE-2."""
     return environment if isinstance(environment, Cage2) else Cage2()
 
 

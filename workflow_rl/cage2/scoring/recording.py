@@ -1,7 +1,7 @@
 """Record an episode: for each step, what both sides did, what was true and what Blue saw.
 
-A recorded episode has the seeds of an evaluation: it is an episode of one of the evaluation's
-cells. The compiled simulator plays, or CybORG if only CybORG can play the red agent.
+A recorded episode is an episode of one of an evaluation's cells, with the same seeds. The compiled
+simulator plays, or CybORG if only CybORG can play the red agent.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 class ShownToRed(NamedTuple):
-    """What Red observed. row: `[O + A]`, see `attackers.SeenBatch`. observation: CybORG's, after
-    Red's last action, see `attackers.Seen`, or None if it is not known. n_actions: A."""
+    """What Red observed. row: `[O + A]`, see `attackers.SeenBatch`. observation: what CybORG shows
+    after Red's last action, see `attackers.Seen`, or None if this is unknown. n_actions: A."""
 
     row: NDArray[np.uint8]
     observation: dict[str, Any] | None

@@ -42,9 +42,9 @@ def compare_with_cyborg(
 ) -> ReplayCheck:
     """Play the episode also in CybORG, if it is installed, and compare every step.
 
-    This compares observations, rewards, actions and successes. If Red is a trained agent, it also
-    compares what Red observes. networks: whether to compare the networks, too, which takes most of
-    the time. scenario: the episode's scenario, by default Scenario 2.
+    Observations, rewards, actions and successes are compared. If Red is a trained agent, Red's
+    observations are compared, too. networks: whether to compare the networks, too, which takes most
+    of the time. scenario: the episode's scenario, by default Scenario 2.
     """
     from workflow_rl.cage2.cyborg.simulators import simulator_version
 

@@ -155,8 +155,8 @@ class ProtocolScores(NamedTuple):
         ]
 
     def closing_lines(self, agent: str) -> list[str]:
-        """Return the lines at a training's end. If the training had one red agent, they are about
-        this red agent, or else about all cells."""
+        """Return the lines about the score at a training's end. After a training against one red
+        agent, the lines are about its three cells, or else about all cells."""
         if not self.is_of_challenge:
             return self._score_lines(agent)
         if len(self.trained_against) != 1 or self.trained_against[0] not in RED_AGENTS:

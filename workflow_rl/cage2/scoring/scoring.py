@@ -155,7 +155,7 @@ class Cage2Scoring:
 def _played(
     settings: ProtocolSettings, environment: Environment | None
 ) -> Scenario | ScenarioFamily:
-    """Return the scenario or family of the settings, or else that of the agent's training.
+    """Return the settings' scenario or family, or else the training's scenario or family.
 
     Raises ConfigError if a red agent of the settings cannot play there."""
     played: Scenario | ScenarioFamily = Scenario.scenario2()

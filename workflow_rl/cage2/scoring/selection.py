@@ -28,7 +28,7 @@ ATTACKERS = RED_AGENTS[:2]
 """The red agents that attack. Against the third red agent, SleepAgent, a good agent scores 0."""
 
 SHORT_NAMES = {"B_lineAgent": "B_line", "RedMeanderAgent": "RedMeander"}
-TOGETHER = 500  # Episodes that are played at the same time.
+TOGETHER = 500  # The number of episodes that are played at the same time.
 EPISODES_TO_CHOOSE = 2000
 MINIMUM_TO_CHOOSE = 16
 
@@ -123,7 +123,7 @@ def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
         return None
     # All candidates play with the run's action set, in which a champion's actions may be timed.
     played = functools.partial(candidate_score, actions=environment.actions)
-    # The more attackers there are, the fewer episodes each plays, so that the choice takes as long.
+    # With more than two attackers, each plays fewer episodes, so that the choice takes no longer.
     most = EPISODES_TO_CHOOSE * len(ATTACKERS) // max(len(ATTACKERS), len(met))
     most = max(MINIMUM_TO_CHOOSE, most)
     chosen = save_best_candidate(run_path, MINIMUM_TO_CHOOSE, most, played, quiet)

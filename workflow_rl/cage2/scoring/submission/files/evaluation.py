@@ -98,8 +98,8 @@ def _official(package: Any, scenario: Scenario, red: Any) -> Any:
         sys.exit(f"The CybORG that is installed is another challenge's: {path} does not go with it")
     if scenario.text in NAMED:
         return package.CybORG(str(path), "sim", agents={"Red": red})
-    # CybORG would read the images of a scenario file from its own folder only. So its parser is
-    # replaced by one that returns the parsed scenario.
+    # CybORG would read the images of a scenario file from its own folder only. So a function that
+    # returns the parsed scenario replaces CybORG's parser.
     parsed = unittest.mock.patch.object(
         SimulationController, "_parse_scenario", return_value=scenario.description()
     )
@@ -117,8 +117,8 @@ def play(
 ) -> Iterator[Episode]:
     """Play and yield episodes. seeds: one seed for each episode, or None to seed nothing.
 
-    The challenge's loop resets after every episode, also after the last episode of a cell. This
-    last reset also draws random numbers, so it matters for the next cell."""
+    The challenge's loop resets after every episode, also after the last episode of a cell. The last
+    reset also draws random numbers, and so changes the next cell."""
     cyborg = simulator.make(getattr(simulator.agents, red_agent))
     env = simulator.wrapper(env=cyborg, agent_name="Blue")
     for number in range(episodes):

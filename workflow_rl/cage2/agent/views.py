@@ -169,7 +169,7 @@ def _verbs_of(actions: Sequence[str], hosts: Sequence[str]) -> list[tuple[int, i
 
 
 def _belief_of_hosts() -> NDArray[np.int64]:
-    """Return the columns of the belief about each host of Scenario 2, `[H, columns]`, or -1."""
+    """Return the columns of the belief about each host of Scenario 2, or -1, `[H, columns]`."""
     blue_belief = _blue_belief()
     columns = blue_belief.columns_shown(len(blue_belief.WORTH_A_DECOY))
     decoys = np.full((len(HOSTS), N_DECOYS, 2), -1)

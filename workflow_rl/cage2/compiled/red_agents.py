@@ -21,7 +21,7 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 B_LINE, MEANDER, SLEEP = map(RED_AGENTS.index, ("B_lineAgent", "RedMeanderAgent", "SleepAgent"))
 
-# The kinds of B_lineAgent's actions, and, for each action, the index of the next after a failure.
+# The kinds of B_lineAgent's actions, and the index of the action that follows a failed action.
 PLAN = np.array([RED_ACTIONS.index(kind) for kind, _ in b_line_plan.PLAN])
 AFTER_FAILURE = np.array(b_line_plan.AFTER_FAILURE)
 # Indices into PLAN.

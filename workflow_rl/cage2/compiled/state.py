@@ -78,7 +78,7 @@ def red_fields(capacity: Capacity) -> list[Any]:
         ("known_hostnames", mask),
         ("scanned_by_session", mask),
         ("knows_ot_service", np.bool_),
-        # Masks of hosts: those with Red's files, and those where Red has a privileged session.
+        # Two masks: the hosts with Red's files, and the hosts where Red has a privileged session.
         ("has_malware", mask),
         ("is_owned", mask),
     ]

@@ -81,7 +81,7 @@ def _simulator_against(
 
 
 class SimulatorVersion(NamedTuple):
-    """Name and version of a CybORG package, and the equal commit of the challenge's repository.
+    """Name and version of a CybORG package, and the commit of the challenge that plays alike.
 
     Scores from different commits cannot be compared. csle-cyborg 0.0.3 plays exactly like commit
     26ce1c1 of CAGE-2's repository.

@@ -73,7 +73,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
       CybORG's react agents use these hosts. The observation does not tell which hosts these are: it
       also shows the guessing of SSH passwords as an exploit.
 
-    Red's part of `info` is the truth, which Blue does not see. It is for analyses, not for agents.
+    Blue does not see Red's part of `info`, which is true. This part is for analyses only.
     `describe()` says in words what Blue saw, and with `truth=True` also what Red did. A deep copy
     or a pickle of an env goes on exactly as the env would. Play all envs of CybORG's simulators in
     one thread of a process, because they share one random generator. `save_state` and `load_state`

@@ -224,7 +224,7 @@ class Cage2Comparison:
 
 
 def _side_by_side(pairs: dict[str, tuple[Any, Any]], width: int = 60) -> list[str]:
-    """Return the lines of a table of names and both values. width: of a column, in characters."""
+    """Return the lines of a table of names and both values. width: a column's width."""
     name_width = max(map(len, pairs), default=0)
     lines = [f"  {'':{name_width}}  {'CybORG':{width}}  compiled"]
     for name, (cyborg, compiled) in pairs.items():

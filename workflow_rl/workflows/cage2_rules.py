@@ -26,7 +26,7 @@ UNIT_TYPES = (
 """The five types of units (groups of hosts) of Jiang et al. (L4DC 2026)."""
 FIXES = tuple(kind for kind, about in BLUE.items() if about.leaves)
 LIKELY = 1
-"""The index in `blue_belief.THRESHOLDS` of 0.5."""
+"""The index of 0.5 in `blue_belief.THRESHOLDS`."""
 
 
 class HostRules:

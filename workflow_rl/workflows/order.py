@@ -21,7 +21,7 @@ Numbers: TypeAlias = NDArray[np.int64]
 
 MOST_GROUPS = 32
 MOST_LISTED_ORDERS = 5040
-"""The number of orders of seven groups. `orders` lists no more, and `some_orders` then draws."""
+"""`Workflow.orders` lists at most this number of orders, which seven groups have."""
 NOBODY = -1
 """This number means "no group" in an array of groups' numbers."""
 

@@ -11,7 +11,7 @@ from workflow_rl.evaluation.intervals import FloatArray, Mean, over_agents
 from workflow_rl.workflows.order import Order, Workflow
 
 LEAST_EPISODES = 6
-"""One half of the episodes scores the best order. Fewer than three of these give no interval."""
+"""One half of the episodes scores the best order. An interval needs three episodes."""
 
 
 class Ranking(NamedTuple):

@@ -150,8 +150,8 @@ class Cage2(AgainstReds):
 
     @property
     def steps_together(self) -> bool:
-        """Whether one call steps all envs. This is so in compiled code, which plays unless a red
-        agent needs CybORG."""
+        """Whether one call steps all envs. Only compiled code does this, and it plays only if no
+        red agent needs CybORG."""
         return self.simulator == "compiled" and not (self.reds.foreign and self._only_in_cyborg)
 
     @property

@@ -82,7 +82,7 @@ def replay_page(
     compared: Sequence[ReplayCheck],
     scenario: Scenario | None = None,
 ) -> str:
-    """Return the page of an episode, played by one or two agents. scenario: default Scenario 2."""
+    """Return the page of an episode of one or two agents. scenario: by default Scenario 2."""
     scenario = scenario or Scenario.scenario2()
     first = recordings[0]
     agents = " and ".join(recording.agent for recording in recordings)

@@ -46,7 +46,7 @@ EPISODES_ON_THE_WAY = 20
 MOST_ON_THE_WAY = 24
 """The largest number of kept checkpoints that are played, over all runs."""
 MOST_IN_DETAIL = 4
-"""If there are more runs, a run's three replays are chosen over all its red agents together."""
+"""With more runs, a run has three replays over all red agents, and not three for each of them."""
 STEPS = 100
 MAPS = (
     '<p class="muted">The best agent. A field is the share of these steps in which the agent does '

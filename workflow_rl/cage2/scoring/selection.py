@@ -58,8 +58,8 @@ def scores_of_episodes(
     """Return each episode's sum of rewards up to each horizon, [episodes, 3].
 
     The agent does not know the length of an episode, so the first 30 of 100 steps are an episode of
-    30 steps. environment: the actor was trained in it. If its `max_steps` is not the largest of
-    HORIZONS, `max_steps` is the only horizon: [episodes, 1].
+    30 steps. environment: the environment of the actor's training. If `environment.max_steps` is
+    not the largest of HORIZONS, it is the only horizon: [episodes, 1].
 
     Raises ValueError if the opening is at least as long as the shortest horizon.
     """

@@ -84,6 +84,6 @@ def test_where_no_order_is_better_the_verdict_is_rarely_that_the_order_matters(
 @pytest.mark.parametrize("n_episodes", [2, 5])
 def test_too_few_episodes_to_choose_in_some_and_judge_in_others_tell_nothing(n_episodes):
     ranking = ranking_of_three([0, 0, -13], (2, n_episodes), np.random.default_rng(0))
-    assert "do not tell whether the order matters" in ranking.verdict
+    assert "to see whether the order matters" in ranking.verdict
     assert "did not choose" not in ranking.verdict
     assert ranking.verdict in workflow_page("runs", ranking)

@@ -132,7 +132,7 @@ def test_the_true_state_is_for_the_compiled_simulator_alone() -> None:
         assert trajectory.obs.max() == 1
         # Who attacks is among what it shows, and the same in every step.
         assert (trajectory.obs.min(axis=0) == 1).any()
-    with pytest.raises(ConfigError, match="compiled alone"):
+    with pytest.raises(ConfigError, match="only the simulator compiled"):
         environment.actor_on_observations(policy_for(environment))
 
 

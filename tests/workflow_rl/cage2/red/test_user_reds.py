@@ -367,7 +367,7 @@ def test_what_compiled_code_plays_is_not_said_to_be_of_cyborg(more: list[str], p
         ("--red-agent {} --observation true-state", "--red-agent: {} acts as .*: only compiled"),
         (
             "--red-agent {} --teacher decoys",
-            "--teacher: {} acts as .*: only compiled code asks",
+            "--teacher: {} acts as .*: a teacher with other observations",
         ),
     ],
 )

@@ -37,7 +37,7 @@ def test_a_page_of_100_steps_is_small_valid_and_complete(tmp_path):
     page = tmp_path / "replay.html"
     asked = ("--red-agent", "RedMeanderAgent", "--output", page)
     said = output_of("replay", tmp_path / "agent.safetensors", *asked)
-    assert "is the same, the networks included" in said
+    assert "is equal, the networks included" in said
     text = page.read_text()
     assert_valid(text)
     assert len(text.encode()) < 2_000_000

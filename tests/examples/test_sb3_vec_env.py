@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -134,32 +132,3 @@ def test_processes_that_sb3_starts_find_the_environment() -> None:
             assert np.array_equal(envs.step([7])[0], reference.step(np.array([7]))[0])
     finally:
         envs.close()
-
-
-PLAY = """
-import random, sys
-from workflow_rl.collection import worker
-from workflow_rl.cage2.env.cage2_env import Cage2Env
-def play(simulator):
-    env = Cage2Env("RedMeanderAgent", simulator=simulator)
-    env.reset(seed=0)
-    return [(*map(repr, env.step(i)), env.describe()) for i in range(100)]
-state = random.getstate()
-played = [play(simulator) for simulator in ("cyborg", "published", "compiled")]
-assert played[0] == played[1] == played[2]
-assert random.getstate() == state
-"""
-
-
-def test_a_process_loads_it_only_if_it_asks_for_it() -> None:
-    """CybORG would import it wherever it is installed; ours, and worker processes, do not."""
-    of_worker = PLAY + 'assert not {"stable_baselines3", "torch"} & set(sys.modules)'
-    program = f"""
-import multiprocessing, stable_baselines3
-if __name__ == "__main__":
-    with multiprocessing.get_context("forkserver").Pool(1) as pool:
-        pool.apply(exec, ({of_worker!r}, {{}}))
-{PLAY}
-assert sys.modules["stable_baselines3"] is stable_baselines3
-"""
-    subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, check=True, timeout=120)

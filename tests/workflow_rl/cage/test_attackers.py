@@ -68,14 +68,6 @@ def test_named_mixtures_are_as_ever() -> None:
     assert REDS.read("attackers").variants == shares
 
 
-@pytest.mark.parametrize("text", [*REDS.mixtures, "B_lineAgent=2,my_red:Mine=1,runs/red=1"])
-def test_shares_of_many_episodes_are_the_weights(text: str) -> None:
-    read = REDS.read(text)
-    drawn = Counter(read.drawn(seed).name for seed in range(4000))
-    for name, weight in Counter(read.variants).items():
-        assert drawn[name] / 4000 == pytest.approx(weight / len(read.variants), abs=0.03)
-
-
 @pytest.mark.parametrize(
     ("value", "message"),
     [

@@ -13,7 +13,6 @@ import pytest
 
 from tests.workflow_rl.cage2.compiled.doors import door
 from workflow_rl.agents.policies.distributions import Choice
-from workflow_rl.cage.red_program import action_index
 from workflow_rl.cage2.attackers import (
     BLine,
     Meander,
@@ -206,11 +205,6 @@ def test_what_is_no_action_is_refused(action: Any) -> None:
     simulator.reset(0, OUTSIDE)
     with pytest.raises(ValueError, match="Red's action="):
         simulator.step(0)
-
-
-def test_an_action_is_a_name_or_an_index() -> None:
-    assert [action_index(name, RED_ACTION_NAMES) for name in RED_ACTION_NAMES] == list(range(44))
-    assert action_index(np.int64(7), RED_ACTION_NAMES) == 7
 
 
 def test_what_red_may_do_is_told_by_name() -> None:

@@ -9,21 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import data_equivalence
-from gymnasium.vector import SyncVectorEnv
 from numpy.typing import NDArray
 
 from tests.workflow_rl.cage2.random_networks import random_scenario
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.env.vector_env import CompiledVectorEnv
 from workflow_rl.cage2.env.viewed_envs import record_envs
 from workflow_rl.cage2.red.roster import able_reds
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import Scenario
-from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_AGENTS
+from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.environments.episode import EpisodeSpec
-from workflow_rl.environments.gymnasium_versions import AutoresetMode
 
 NAMES = (
     *("clean_hosts", "user_hosts", "root_hosts", "impacts", "restores", "removes"),
@@ -202,18 +198,6 @@ def entered(env: Cage2Env) -> str:
     return level.removeprefix("level ")
 
 
-@pytest.mark.parametrize("simulator", ["compiled", "cyborg"])
-def test_go_on_from_a_snapshot(simulator: str) -> None:
-    env = Cage2Env("B_lineAgent", 30, simulator, measures=True)
-    host = entered(env)
-    snapshot, restore = env.save_state(), ACTION_NAMES.index(f"Restore {host}")
-    first = env.step(restore)[-1]["costs"]
-    assert first["counter_actions"] == 1
-    env.reset(seed=5)
-    env.load_state(snapshot)
-    assert env.step(restore)[-1]["costs"] == first
-
-
 def test_do_not_change_what_is_played() -> None:
     actions = drawn_actions(SCENARIO2, 1, 30)
     for simulator in ("compiled", "cyborg"):
@@ -264,13 +248,3 @@ def test_of_a_family_are_of_the_network_that_is_played() -> None:
     assert len(set(n_hosts)) > 1
     assert costs[:, 0].tolist() == [n - 1 for n in n_hosts]
     assert not costs[:, 1:].any()
-
-
-@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
-def test_of_vector_envs_are_told_as_gymnasium_does(mode: AutoresetMode) -> None:
-    args: dict[str, Any] = {"red_agent": "B_lineAgent", "max_steps": 4, "measures": True}
-    ours = CompiledVectorEnv(2, autoreset_mode=mode, **args)
-    theirs = SyncVectorEnv([lambda: Cage2Env(**args)] * 2, autoreset_mode=mode)
-    assert data_equivalence(ours.reset(seed=1), theirs.reset(seed=1))
-    for action in drawn_actions(SCENARIO2, 2, 10):
-        assert data_equivalence(*(envs.step(np.full(2, action)) for envs in (ours, theirs)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from workflow_rl.cage2.agent.network_facts import BlueDecoys, untold_facts
-from workflow_rl.cage2.agent.views import LATE, ActionSet
+from workflow_rl.cage2.agent.views import ActionSet
 from workflow_rl.cage2.compiled.tables import FALSE
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario.scenario import Scenario
@@ -62,23 +62,3 @@ def test_the_next_decoy_is_one_that_can_be_set_up() -> None:
             envs.step([0], np.array([choice]))
             # Sleep's success is not known.
             assert simulator.states[0]["blue_success"] != FALSE
-
-
-def test_by_the_clock_nothing_is_restored_that_does_not_pay() -> None:
-    """Users' hosts shortly before each horizon; others, but for the server, in the last step."""
-    timed, untimed = ActionSet("by-host-timed", FACTS), ActionSet("by-host", FACTS)
-    assert timed.n == untimed.n
-    choices = np.arange(timed.n)
-    envs = [1] * timed.n
-    timed.begin([1])
-    untimed.begin([1])
-    for step in range(max(LATE) + 5):
-        chosen, plain = timed.chosen(envs, choices), untimed.chosen(envs, choices)
-        is_late = any(horizon - n <= step < horizon for horizon, n in LATE.items())
-        for action, instead in zip(plain.tolist(), chosen.tolist(), strict=True):
-            kind, _, host = ACTION_NAMES[action].partition(" ")
-            late = (is_late and "User" in host) or (step == 99 and host != "Op_Server0")
-            expected = f"Remove {host}" if kind == "Restore" and late else ACTION_NAMES[action]
-            assert ACTION_NAMES[instead] == expected
-        timed.after([1], np.array([0]))
-        untimed.after([1], np.array([0]))

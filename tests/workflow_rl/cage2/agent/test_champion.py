@@ -25,7 +25,6 @@ from workflow_rl.cage2.scenario.files import write_scenario
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scoring import selection
 from workflow_rl.cage2.scoring.selection import candidate_score, score
-from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.errors import UserError
 from workflow_rl.evaluation.intervals import Mean
 from workflow_rl.runs.checkpoint import load_checkpoint
@@ -108,14 +107,6 @@ def test_another_run_is_left_alone(tmp_path):
     (run / "checkpoint.safetensors").unlink()
     said = output_of("train-champion", "--run-dir", run, *SMALL, code=2)
     assert "give the --env of its run" in " ".join(said.split())
-
-
-def test_selection_has_seeds_of_its_own():
-    streams = [
-        {episode_spec(0, n, stream=stream).env_seed for n in range(200)} for stream in SeedStream
-    ]
-    for one in streams:
-        assert sum(len(one & other) for other in streams) == len(one)
 
 
 def test_a_score_sums_the_cells(monkeypatch):

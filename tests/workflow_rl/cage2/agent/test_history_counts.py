@@ -51,15 +51,3 @@ def test_the_age_of_an_exploit_grows_until_the_host_is_restored() -> None:
     assert not shown["ages"][EXPLOITED].any()
     assert shown["ages"][RESTORED].all()
     assert shown["counts"][: quiet + 1].tolist() == [[1, 0, 0], [1, 0, 0], [0, 0, 0]]
-
-
-def test_decoys_are_noted_when_red_looks() -> None:
-    history = begun()
-    step(history, "DecoyApache User1")
-    _, last, always = step(history, "DecoyTomcat User1", "scan")["decoys"]
-    assert (last.sum(), always[last == 1].sum()) == (2, 2)
-    # The decoys are gone when Red scans next.
-    in_place, last, again = step(history, "Restore User1", "scan")["decoys"]
-    assert not in_place.any()
-    assert not last.any()
-    assert again.sum() < always.sum()

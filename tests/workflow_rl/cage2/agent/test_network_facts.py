@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from tests.workflow_rl.cage2.actors import Sleeping
 from tests.workflow_rl.cage2.agent.test_views import policy_for
-from workflow_rl.cage2.agent.history_counts import AGES, N_EVENTS, N_OF_HOST
+from workflow_rl.cage2.agent.history_counts import N_OF_HOST
 from workflow_rl.cage2.agent.network_facts import (
     DEPTHS,
     FACTS,
@@ -13,7 +14,6 @@ from workflow_rl.cage2.agent.network_facts import (
 )
 from workflow_rl.cage2.agent.views import ActionSet, View
 from workflow_rl.cage2.attack_graph import attack_graph
-from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario.actions import BY_HOST
 from workflow_rl.cage2.scenario.family import ScenarioFamily
@@ -45,27 +45,11 @@ def test_a_policy_without_entities_sees_the_facts_of_the_network_that_it_plays()
     other = known.change_host("User1", confidentiality="High")
     environment = Cage2(observation="history", actions="by-host")
     played = environment.actor_on_observations(policy_for(environment), other)
-    played.actor = watched = Watching()
+    played.actor = watched = Sleeping()
     played.act(np.zeros((1, 52), np.uint8))
     seen = watched.seen[0][: 13 * (N_BITS + N_OF_HOST)].reshape(13, -1)[:, 4:N_BITS]
     np.testing.assert_array_equal(seen, facts_of(other, attack_graph(other)))
     assert (seen != facts_of(known, attack_graph(known))).any()
-
-
-class Watching:
-    """Sleeps, and notes what it saw."""
-
-    policy_version = 0
-
-    def __init__(self):
-        self.seen = []
-
-    def reset(self, seed, env=0, n_acted=0):
-        pass
-
-    def act(self, obs, envs=(0,)):
-        self.seen.append(obs[0].copy())
-        return np.zeros(1, np.int64), np.zeros(1, np.float32)
 
 
 def test_an_episode_of_a_family_shows_what_its_scenario_shows():
@@ -101,36 +85,6 @@ def test_misinform_is_the_next_decoy_where_blue_has_no_other():
     assert not actions.with_masks(np.zeros((1, 0), np.uint8), [0])[0, first : first + n].any()
 
 
-def test_the_past_of_a_host_and_around_it():
-    scenario = Scenario.scenario2()
-    view = View("history", NetworkFacts([scenario]))
-    view.begin([0], np.zeros((1, 52), np.uint8))
-    obs = np.zeros((1, 13, 4), np.uint8)
-    user1, enterprise1, user2 = map(scenario.hosts.index, ("User1", "Enterprise1", "User2"))
-    obs[0, user1, :2] = 1
-    shown = view.after([0], np.zeros(1, np.int64), obs.reshape(1, -1))[0]
-    hosts = shown[: 13 * (N_BITS + N_OF_HOST)].reshape(13, -1)[:, N_BITS:]
-    ages = hosts[:, : (N_EVENTS + 2) * (len(AGES) + 1)].reshape(13, N_EVENTS + 2, -1)
-    assert ages[user1, 1].all()
-    assert not ages[user2, 1].any()
-    leading, beside = ages[:, N_EVENTS].all(axis=1), ages[:, N_EVENTS + 1].all(axis=1)
-    assert leading[enterprise1]
-    assert not leading[user2]
-    assert {scenario.hosts[n] for n in np.flatnonzero(beside)} == set(scenario.subnets["User"])
-
-
 def test_red_takes_and_blue_frees_the_hosts_for_which_policies_are_stored():
     facts = untold_facts(Scenario.scenario2())
     assert tuple(np.array(facts.host_names)[facts.contested[0]]) == CONTESTED
-
-
-def test_actions_that_can_do_good_are_known_in_every_scenario():
-    env = Cage2Env("SleepAgent", scenario="scenario1b")
-    names = np.array(env.scenario.action_names)
-    env.reset(seed=0)
-    useful = set(names[env.action_masks()])
-    assert {"Sleep", "Misinform User1", "Restore Op_Server0"} <= useful
-    assert not {"Monitor", "Analyse Defender", "Restore User0"} & useful
-    for _ in range(5):
-        env.step(names.tolist().index("Misinform User1"))
-    assert "Misinform User1" not in names[env.action_masks()]

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.workflow_rl.cage2.compiled.doors import door
 from workflow_rl.cage2.agent.network_facts import BlueDecoys, untold_facts
 from workflow_rl.cage2.compiled.batched_simulator import BatchedSimulator
 from workflow_rl.cage2.compiled.blue_belief import (
@@ -19,8 +18,6 @@ from workflow_rl.cage2.compiled.blue_belief import (
     MAX_DECOY_SETS,
     N_CANDIDATES,
     N_HYPOTHESES,
-    N_SHOWN,
-    THRESHOLDS,
     WORTH_A_DECOY,
     begin_beliefs,
     conclude_steps,
@@ -28,13 +25,10 @@ from workflow_rl.cage2.compiled.blue_belief import (
     n_shown,
 )
 from workflow_rl.cage2.compiled.description import SCENARIO2, Tables, tables_of
-from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS, reds_options
-from workflow_rl.cage2.compiled.state import KIND, NO_PROCESS
-from workflow_rl.cage2.compiled.tables import N_DECOYS
+from workflow_rl.cage2.compiled.red_hypothesis import HYPOTHESIS
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, HOSTS, RED_AGENTS
 
-options_of = door(reds_options)
 _DECOYS = BlueDecoys(untold_facts(Scenario.scenario2()))
 _DECOYS.begin([0])
 USEFUL = np.flatnonzero(_DECOYS.useful_actions([0])[0])
@@ -104,19 +98,6 @@ def bits(masks: NDArray[Any]) -> NDArray[np.int64]:
     return masks[..., None].astype(int) >> CONTESTED & 1
 
 
-def masks_of_decoys(state: Any) -> list[int]:
-    """Those in place on every host."""
-    masks = [0] * N_HOSTS
-    for host in range(N_HOSTS):
-        process = state["first_process"][host]
-        while process != NO_PROCESS:
-            kind = int(state["processes"][process]["kind"]) & KIND
-            if kind < N_DECOYS:
-                masks[host] |= 1 << kind
-            process = state["processes"][process]["next"]
-    return masks
-
-
 def defending(
     random: np.random.Generator,
     obs: NDArray[np.uint8],
@@ -128,26 +109,6 @@ def defending(
     at_random = random.choice(others, len(obs))
     is_restored = exploited.any(axis=1) & (random.random(len(obs)) < 0.5)
     return np.where(is_restored, restores[exploited.argmax(axis=1)], at_random)
-
-
-@pytest.mark.parametrize("red_agent", range(3))
-def test_decoys_are_known_whoever_attacks(red_agent: int) -> None:
-    random = np.random.default_rng(red_agent)
-    envs = Believing(20, red_agent)
-    # All of Blue's actions, and so decoys that fail too.
-    for _ in range(60):
-        envs.step(random.integers(len(ACTION_NAMES), size=20))
-        for state, belief in zip(envs.simulator.states, envs.beliefs, strict=True):
-            assert masks_of_decoys(state) == belief["decoys"].tolist()
-
-
-@pytest.mark.parametrize("red_agent", [B_LINE, MEANDER])
-def test_who_attacks_is_known_soon(red_agent: int) -> None:
-    envs = Believing(200, red_agent)
-    for _ in range(4):
-        envs.step(np.full(200, SLEEP))
-    is_right = envs.hypotheses["red_agent"] == red_agent
-    assert (np.where(is_right, envs.probability, 0).sum(axis=1) > 0.99).all()
 
 
 @pytest.mark.parametrize("red_agent", [B_LINE, MEANDER])
@@ -195,23 +156,6 @@ def demand_frequencies(envs: Believing, defend: Any, forgotten: float = 1e-3) ->
         # Nearly all is known: what is thought is off by a fiftieth of what a guess would be.
         guess = is_true.mean() * (1 - is_true.mean())
         assert np.square(probability - is_true).mean() < 0.15 * guess, field
-
-
-@pytest.mark.parametrize("red_agent", [B_LINE, MEANDER])
-def test_reds_next_action_is_among_those_expected(red_agent: int) -> None:
-    random = np.random.default_rng(4)
-    envs = Believing(30, red_agent, seed=50)
-    obs = np.zeros((30, 52), np.uint8)
-    for _ in range(40):
-        expected = []
-        actions = defending(random, obs)
-        for belief, its in zip(envs.beliefs, envs.hypotheses, strict=True):
-            options = [options_of(h, TABLES[0]) for h in its[: belief["n_hypotheses"]]]
-            expected.append(options)
-        obs = envs.step(actions)
-        for options, state in zip(expected, envs.simulator.states, strict=True):
-            kind, target = state["red_kind"], int(state["red_target"])
-            assert any(kind == k and targets >> target & 1 for k, targets in options)
 
 
 def test_the_odds_of_an_exploit_worked_out_by_hand() -> None:
@@ -276,31 +220,3 @@ def test_analysis_tells_whether_red_left_files() -> None:
     assert n_told > 20
     # But for what Red may have done in the same step.
     assert np.mean(clean) < 0.2
-
-
-def test_a_red_agent_that_sleeps_changes_nothing() -> None:
-    """It is neither of the two: no hypothesis fits, and what was thought stays."""
-    envs = Believing(3, SLEEPS)
-    for _ in range(3):
-        envs.step(np.full(3, SLEEP))
-    before = envs.hypotheses.copy(), envs.beliefs.copy()
-    for _ in range(10):
-        envs.step(np.full(3, SLEEP))
-    assert (envs.hypotheses == before[0]).all()
-    assert (envs.beliefs == before[1]).all()
-    assert (envs.beliefs["n_hypotheses"] > 0).all()
-
-
-def test_it_shows_bits_and_the_observation_first() -> None:
-    random = np.random.default_rng(3)
-    envs = Believing(10, MEANDER)
-    obs = np.zeros((10, 52), np.uint8)
-    for _ in range(30):
-        obs = envs.step(defending(random, obs))
-        assert (envs.shown[:, :52] == obs).all()
-        assert set(np.unique(envs.shown)) <= {0, 1}
-        # The sessions' probabilities are the first shown after the masks.
-        n_rest = len(THRESHOLDS) * (4 * len(CONTESTED) + 16)
-        rest = envs.shown[:, N_SHOWN - n_rest :].reshape(10, -1, len(THRESHOLDS))
-        expected = envs.of_hosts("sessions")[:, :, None] > np.array(THRESHOLDS)
-        assert (rest[:, : 4 * len(CONTESTED) : 4] == expected).mean() > 0.999

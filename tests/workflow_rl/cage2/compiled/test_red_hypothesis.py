@@ -13,7 +13,7 @@ from tests.workflow_rl.cage2.compiled.doors import door
 from workflow_rl.cage2.compiled import red_hypothesis
 from workflow_rl.cage2.compiled.description import SCENARIO2
 from workflow_rl.cage2.compiled.observe import EXPLOITED, NO_ACTIVITY, SCAN
-from workflow_rl.cage2.compiled.red_agents import B_LINE, MEANDER
+from workflow_rl.cage2.compiled.red_agents import MEANDER
 from workflow_rl.cage2.compiled.red_hypothesis import (
     DONE,
     HYPOTHESIS,
@@ -23,10 +23,8 @@ from workflow_rl.cage2.compiled.red_hypothesis import (
     SSH_SESSION,
     UNSEEN_SHELL,
 )
-from workflow_rl.cage2.compiled.state import NONE
 from workflow_rl.cage2.compiled.tables import (
     DISCOVER_SERVICES,
-    DISCOVER_SYSTEMS,
     ESCALATE,
     EXPLOIT,
     N_DECOYS,
@@ -46,19 +44,6 @@ USER2, ENTERPRISE1 = HOSTS.index("User2"), HOSTS.index("Enterprise1")
 def new(red_agent: int = MEANDER) -> Any:
     h = np.zeros(1, HYPOTHESIS)[0]
     begin_hypothesis(h, TABLES, red_agent)
-    return h
-
-
-def explored() -> Any:
-    """RedMeander with a shell of a user on User2, who has scanned it and knows Enterprise1."""
-    h = new()
-    for kind, target, outcome in (
-        (DISCOVER_SERVICES, USER2, DONE),
-        (EXPLOIT, USER2, SHELL),
-        (ESCALATE, USER2, DONE),
-        (DISCOVER_SERVICES, ENTERPRISE1, DONE),
-    ):
-        after_red(h, TABLES, kind, target, outcome, 0)
     return h
 
 
@@ -100,46 +85,3 @@ def test_remove_ends_what_monitoring_caught_of_a_user():
     assert h["is_owned"] >> USER2 & 1
     after_blue(h, RESTORE, USER2)
     assert not (h["is_owned"] | h["sessions"] | h["has_malware"]) >> USER2 & 1
-
-
-def test_a_second_session_that_cannot_be_removed_stays():
-    h = new()
-    after_red(h, TABLES, EXPLOIT, USER2, SHELL, 0)
-    after_red(h, TABLES, EXPLOIT, USER2, SSH_SESSION, 0)
-    after_red(h, TABLES, EXPLOIT, USER2, SHELL, 0)
-    after_blue(h, REMOVE, USER2)
-    assert h["sessions"] >> USER2 & 1
-
-
-def test_escalating_shows_red_the_next_host():
-    h = explored()
-    assert h["is_owned"] == 1 << USER2
-    assert h["known_addresses"] >> ENTERPRISE1 & 1
-    # Nothing of the last step remains: equal accounts that came about otherwise are equal.
-    assert h["meander_last_host"] == h["meander_last_address"] == NONE
-
-
-def test_hypotheses_are_compared_by_what_they_say():
-    assert is_same(explored(), explored())
-    for name in (HYPOTHESIS.names or ())[1:]:
-        if name in ("red_kind", "red_target", "error") or name.startswith("meander_last"):
-            continue  # Of the last step: nothing follows from it.
-        other = explored()
-        if name == "decoys_when_scanned":
-            other[name][USER2] = 1
-        else:
-            other[name] ^= 1
-        assert not is_same(explored(), other), name
-
-
-def test_b_line_chooses_its_first_host_in_user_once():
-    h = new(B_LINE)
-    kind, targets = reds_options(h, TABLES)
-    assert kind == DISCOVER_SYSTEMS
-    after_red(h, TABLES, kind, int(targets).bit_length() - 1, DONE, 0)
-    kind, targets = reds_options(h, TABLES)
-    assert kind == DISCOVER_SERVICES
-    names = [HOSTS[host] for host in range(N_HOSTS) if targets >> host & 1]
-    assert names == ["User1", "User2", "User3", "User4"]
-    after_red(h, TABLES, kind, USER2, DONE, 0)
-    assert reds_options(h, TABLES) == (EXPLOIT, 1 << USER2)

@@ -10,31 +10,14 @@ import pytest
 from tests.workflow_rl.cage2.lock_step import LockStep
 from workflow_rl.cage2.agent.red_scripted import DRAWN_REDS, DrawnRed, possible_action
 from workflow_rl.cage2.agent.scripted import MixedAgent, make_blue_agent
-from workflow_rl.cage2.compiled import batched_simulator, red_simulator
+from workflow_rl.cage2.compiled import red_simulator
 from workflow_rl.cage2.compiled.red_simulator import RedSimulator
-from workflow_rl.cage2.compiled.red_steps import OUTSIDE, step_blues
+from workflow_rl.cage2.compiled.red_steps import OUTSIDE
 from workflow_rl.cage2.compiled.state import MAX_PORTS
 from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, RED_ACTION_NAMES, RED_OBS_SIZE
 
 BLUES = ("sleep", "mixed-decoys", "all-kinds")
-
-
-@pytest.mark.parametrize(("attackers", "is_told"), [({}, False), ({"own": Any}, True)])
-def test_only_what_episodes_call_is_said_to_be_compiled(attackers, is_told, monkeypatch):
-    told: list[Any] = []
-    monkeypatch.setattr(batched_simulator, "announce_compiling", lambda *words: told.append(words))
-    RedSimulator(1, attackers=attackers)
-    ((_, _, functions, _),) = told
-    assert (step_blues in functions) == is_told
-
-
-@pytest.mark.parametrize(("seed", "red"), list(enumerate(DRAWN_REDS)))
-def test_what_both_sides_see_is_cyborgs(seed, red):
-    lock_step = LockStep(networks=True)
-    for number, blue in enumerate(BLUES):
-        difference = lock_step.play(make_blue_agent(blue), DRAWN_REDS[red], 10 * seed + number)
-        assert difference is None, str(difference)
 
 
 @pytest.mark.parametrize(

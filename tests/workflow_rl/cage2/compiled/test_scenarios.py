@@ -80,11 +80,6 @@ def misinform(description: dict[str, Any]) -> None:
     ]
 
 
-@pytest.mark.system
-def test_misinform_plays_as_in_cyborg() -> None:
-    assert compare(changed(misinform), 3) == 3
-
-
 def busy(description: dict[str, Any]) -> None:
     process = copy.deepcopy(description["Hosts"]["User1"]["Processes"][0])
     process["Connections"] = [

@@ -117,16 +117,6 @@ def test_an_own_red_agent_plays_as_with_csle_cyborg_as_published(red_agent: type
     assert ours.describe(truth=True)["red_agent"] == f"{__name__}:{red_agent.__name__}"
 
 
-def test_cyborgs_own_agent_by_its_class_plays_as_by_its_name() -> None:
-    by_class, by_name = Cage2Env(B_lineAgent), Cage2Env("B_lineAgent")
-    for seed in range(3):
-        theirs, ours = (
-            [row[:2] for row in trace(env, seed, 50) if isinstance(row, tuple)]
-            for env in (by_class, by_name)
-        )
-        assert theirs == ours
-
-
 def test_copies_and_snapshots_go_on_alike() -> None:
     env = Cage2Env(WildRed)
     env.reset(seed=4)

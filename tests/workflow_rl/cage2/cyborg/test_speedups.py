@@ -13,14 +13,11 @@ import pytest
 from workflow_rl.cage2.agent.scripted import ScriptedAgent, ScriptedBlue, make_blue_agent
 from workflow_rl.cage2.cyborg.speedups import CYBORG
 from workflow_rl.cage2.env.cage2_env import Cage2Env
-from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 
 pytestmark = pytest.mark.system
 
 POLICIES = ("random", "sleep", "react-remove", "react-restore", "decoys", "all-kinds")
-# An address of the network that a process of Defender is bound to in the scenario.
-BOUND_ADDRESS = ipaddress.IPv4Address("10.0.11.88")
 
 
 @pytest.fixture(scope="module")
@@ -59,14 +56,10 @@ def plain(value: Any) -> Any:
 
 
 def assert_same_episode(
-    stock: Cage2Env,
-    sped_up: Cage2Env,
-    blue: ScriptedBlue,
-    red_agent: str,
-    seed: int,
-    look_into_network: bool = False,
+    stock: Cage2Env, sped_up: Cage2Env, blue: ScriptedBlue, red_agent: str, seed: int
 ) -> None:
-    """One episode in both: equal obs, reward and info (actions, successes) at every step."""
+    """One episode in both: equal obs, reward and info (actions, successes) at every step, and equal
+    networks at some."""
     options = {"red_agent": red_agent}
     obs, info = stock.reset(seed=seed, options=options)
     same_obs, same_info = sped_up.reset(seed=seed, options=options)
@@ -77,7 +70,7 @@ def assert_same_episode(
         where = f"{red_agent}, seed {seed}, step {step}"
         assert obs.tolist() == same_obs.tolist(), where
         assert repr(info) == repr(same_info), where
-        if look_into_network and step in (0, 1, 7, 20, 45, 99):
+        if step in (0, 1, 7, 20, 45, 99):
             assert network(stock) == network(sped_up), where
         action = policy.act(obs, info)
         obs, reward, _, truncated, info = stock.step(action)
@@ -92,33 +85,7 @@ def assert_same_episode(
 @pytest.mark.parametrize("red_agent", RED_AGENTS)
 def test_the_network_itself_is_identical(stock, sped_up, red_agent):
     for seed, policy in enumerate(POLICIES, start=100):
-        assert_same_episode(stock, sped_up, make_blue_agent(policy), red_agent, seed, True)
-
-
-# In these episodes a host has that address: another host, or Defender itself.
-@pytest.mark.parametrize("seed", [1097, 160431])
-def test_an_address_that_a_process_is_bound_to_is_listed_first(stock, sped_up, seed):
-    assert_same_episode(stock, sped_up, make_blue_agent("sleep"), "RedMeanderAgent", seed, True)
-    simulator: Any = sped_up._simulator
-    assert next(iter(simulator._red_knows["ip_address"])) == BOUND_ADDRESS
-
-
-# In these episodes a PID drawn for a session is taken, or is 0, and is drawn again.
-@pytest.mark.parametrize("seed", [110, 800])
-def test_pids_are_drawn_again_when_cyborg_does(stock, sped_up, seed, monkeypatch):
-    drawn = []
-
-    def randrange(stop: int) -> int:
-        drawn.append(random.Random.randrange(CYBORG.random, stop))
-        return drawn[-1]
-
-    monkeypatch.setattr(CYBORG.random, "randrange", randrange)
-    sped_up.reset(seed=seed)
-    agents = Scenario.scenario2().description()["Agents"]
-    n_sessions = sum(len(agent["starting_sessions"]) for agent in agents.values())
-    assert len(drawn) > n_sessions
-    monkeypatch.undo()
-    assert_same_episode(stock, sped_up, make_blue_agent("all-kinds"), "RedMeanderAgent", seed, True)
+        assert_same_episode(stock, sped_up, make_blue_agent(policy), red_agent, seed)
 
 
 def test_what_red_may_not_do_is_turned_down(stock, sped_up, monkeypatch):
@@ -147,12 +114,6 @@ def test_what_red_may_not_do_is_turned_down(stock, sped_up, monkeypatch):
         assert network(stock) == network(sped_up)
 
 
-def test_a_sped_up_env_keeps_nothing_of_earlier_episodes(sped_up):
-    for seed, red_agent in enumerate(RED_AGENTS):
-        fresh = Cage2Env(simulator="cyborg")
-        assert_same_episode(fresh, sped_up, make_blue_agent("all-kinds"), red_agent, seed, True)
-
-
 def test_the_published_package_is_untouched():
     Cage2Env(simulator="published")
     from csle_cyborg.shared import enums
@@ -163,13 +124,3 @@ def test_the_published_package_is_untouched():
     assert misinform._is_host_using_port.__module__ == misinform.__name__
     assert not hasattr(enums.ProcessType.parse_string, "cache_info")
     assert state.choice.__self__ is host.randrange.__self__ is random.choice.__self__
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("red_agent", RED_AGENTS)
-def test_two_hundred_episodes_are_identical(stock, sped_up, red_agent, policy):
-    for seed in range(1000, 1200):
-        look = seed % 20 == 0
-        assert_same_episode(stock, sped_up, make_blue_agent(policy), red_agent, seed, look)

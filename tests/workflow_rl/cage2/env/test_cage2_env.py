@@ -174,35 +174,6 @@ def test_the_words_tell_what_blue_saw(simulator: str) -> None:
     assert len(told) > 3
 
 
-def test_red_targets_are_hosts_and_subnets() -> None:
-    """Of whatever Red does in ten episodes, against CybORG's own words."""
-    env = Cage2Env("RedMeanderAgent")
-    seen = set()
-    for seed in range(10):
-        env.reset(seed=seed)
-        for _ in range(60):
-            *_, info = env.step(0)
-            words = env.describe(truth=True)["red_action"].split()
-            target = RED_TARGETS[info["red_target"]] if info["red_target"] >= 0 else None
-            assert words[0] == RED_ACTIONS[info["red_action"]]
-            kind = "host" if target in HOSTS else target and "subnet"
-            seen.add((words[0], kind))
-            if words[0] in ("PrivilegeEscalate", "Impact"):
-                assert words[1] == target
-    assert seen >= {
-        ("DiscoverRemoteSystems", "subnet"),
-        ("DiscoverNetworkServices", "host"),
-        ("ExploitRemoteService", "host"),
-        ("PrivilegeEscalate", "host"),
-    }
-
-
-def test_restoring_costs_one_and_user0_is_worth_nothing() -> None:
-    env = Cage2Env("SleepAgent")
-    env.reset(seed=0)
-    assert [env.step(action)[1] for action in (0, 132, 1, 144)] == [0.0, -1.0, 0.0, -1.0]
-
-
 SB3_IS_NOT_LOADED = """
 import sys
 import workflow_rl.cage2

@@ -11,6 +11,7 @@ import pytest
 from csle_cyborg.agents.simple_agents.sleep_agent import SleepAgent
 from gymnasium.utils.env_checker import check_env
 
+from tests.workflow_rl.cage2.actors import Reciting
 from workflow_rl.cage2 import Cage2RedEnv
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import (
@@ -22,21 +23,6 @@ from workflow_rl.cage2.scenario2 import (
 )
 
 SLEEP = RED_ACTION_NAMES.index("Sleep")
-
-
-class Reciting:
-    """A Blue that takes these actions, one after the other."""
-
-    def __init__(self, actions: list[int]) -> None:
-        self.actions = actions
-        self.seen: list[np.ndarray] = []
-
-    def reset(self, seed: int) -> None:
-        self.seen = []
-
-    def act(self, obs: np.ndarray) -> int:
-        self.seen.append(obs)
-        return self.actions[len(self.seen) - 1]
 
 
 class Told(SleepAgent):

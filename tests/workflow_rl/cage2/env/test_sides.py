@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.workflow_rl.cage2.actors import Sleeping
 from workflow_rl.cage2.env.red_environment import Cage2Red
 from workflow_rl.cage2.guest import Cage2Guest
 from workflow_rl.collection.player import play_episode
@@ -11,20 +12,6 @@ from workflow_rl.environments.episode import episode_spec
 from workflow_rl.environments.source import make_environment
 from workflow_rl.errors import ConfigError
 from workflow_rl.studies.duel import actor_for_side
-
-
-class Waits:
-    """A red agent that does nothing."""
-
-    policy_version = 0
-
-    def reset(self, seed, env=0, n_acted=0):
-        pass
-
-    def act(self, obs, envs=(0,)):
-        import numpy as np
-
-        return np.zeros(len(obs), np.int64), np.zeros(len(obs), np.float32)
 
 
 def test_each_side_is_an_environment_with_opponents():
@@ -49,7 +36,7 @@ def test_an_episode_of_red_meets_one_of_several_blues():
 
     def rewards(blue: str, number: int) -> list[float]:
         envs = Cage2Red(blue, 80).make_envs(1)
-        return play_episode(envs, Waits(), episode_spec(0, number)).reward.tolist()
+        return play_episode(envs, Sleeping(), episode_spec(0, number)).reward.tolist()
 
     names = ("random", "sleep")
     met = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -29,7 +30,7 @@ N_ENVS = len(RED_AGENTS)
 def sync_envs(mode: AutoresetMode, max_steps: int, simulator: str = "compiled") -> SyncVectorEnv:
     """Single envs, one for each red agent."""
     return SyncVectorEnv(
-        [lambda name=name: Cage2Env(name, max_steps, simulator) for name in RED_AGENTS],
+        [partial(Cage2Env, name, max_steps, simulator, measures=True) for name in RED_AGENTS],
         autoreset_mode=mode,
     )
 
@@ -52,7 +53,7 @@ def assert_same(one: Any, other: Any) -> None:
 def test_the_vector_env_is_n_single_envs(mode: AutoresetMode, simulator: str) -> None:
     """Across the ends of episodes, with the seeds that the single envs draw for further ones."""
     single = sync_envs(mode, 20, simulator)
-    compiled = CompiledVectorEnv(N_ENVS, RED_AGENTS, 20, mode)
+    compiled = CompiledVectorEnv(N_ENVS, RED_AGENTS, 20, mode, measures=True)
     assert compiled.observation_space == single.observation_space
     assert compiled.action_space == single.action_space
     for result in zip(single.reset(seed=5), compiled.reset(seed=5), strict=True):
@@ -85,7 +86,7 @@ def test_disabled_autoreset_resets_by_mask() -> None:
 def test_disabled_autoreset_is_that_of_single_envs() -> None:
     """By masks, with seeds for some, and with another red agent for one episode."""
     single = sync_envs(AutoresetMode.DISABLED, 5)
-    compiled = CompiledVectorEnv(N_ENVS, RED_AGENTS, 5, AutoresetMode.DISABLED)
+    compiled = CompiledVectorEnv(N_ENVS, RED_AGENTS, 5, AutoresetMode.DISABLED, measures=True)
     compiled.action_space.seed(3)
 
     def reset(**arguments: Any) -> None:
@@ -136,7 +137,7 @@ def test_a_mask_that_is_none_is_refused(mask: Any) -> None:
 )
 def test_gymnasiums_wrappers_do_the_same_to_it(wrapper: Any, mode: AutoresetMode) -> None:
     single = wrapper(sync_envs(mode, 6))
-    compiled = wrapper(CompiledVectorEnv(N_ENVS, RED_AGENTS, 6, mode))
+    compiled = wrapper(CompiledVectorEnv(N_ENVS, RED_AGENTS, 6, mode, measures=True))
     assert data_equivalence(single.reset(seed=2), compiled.reset(seed=2))
     compiled.action_space.seed(2)
     for _ in range(20):

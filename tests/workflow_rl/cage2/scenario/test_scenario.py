@@ -70,12 +70,6 @@ def test_another_image_of_the_same_name_is_not_overwritten(file, tmp_path):
     assert scenario_of(tmp_path / "office.yaml") == office
 
 
-def test_challenges_scenario_written_and_read_is_known(tmp_path):
-    write_scenario(CHALLENGE, tmp_path / "mine.yaml")
-    assert not (tmp_path / "images").exists()
-    assert scenario_of(tmp_path / "mine.yaml").text == "scenario2"
-
-
 def test_hosts_values_links_and_subnets_change():
     changed = (
         CHALLENGE.add_subnet("Lab", only_from_enterprise=["User"])

@@ -29,7 +29,4 @@ def test_a_red_agent_of_csle_cyborgs_kind_does_not_play_by_other_rules():
 
 
 def test_an_agent_is_scored_by_the_rules_of_challenge_1():
-    said = run(*CELLS)
-    assert "Mindrake" in said
-    assert "-30.07" in said
-    assert "plays as CAGE-1's CybORG" in said
+    assert "-30.07" in run(*CELLS)  # Mindrake's total of all cells.

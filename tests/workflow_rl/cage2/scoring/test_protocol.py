@@ -75,16 +75,6 @@ def test_scores_do_not_depend_on_the_workers_nor_on_the_other_cells(policy):
     assert returns(alone)[12, "SleepAgent"] == both[0][12, "SleepAgent"][:2]
 
 
-def test_every_episode_has_seeds_of_its_own():
-    specs = [
-        cell_spec(0, max_steps, red_agent, number)
-        for max_steps in (30, 50, 100)
-        for red_agent in RED_AGENTS
-        for number in range(100)
-    ]
-    assert len({spec.number for spec in specs}) == len({spec.env_seed for spec in specs}) == 900
-
-
 def test_a_cell_without_all_its_episodes_has_no_score(tmp_path, monkeypatch):
     broken = cell_spec(0, 3, "RedMeanderAgent", 1).env_seed
 
@@ -153,9 +143,9 @@ def test_drawn_episodes_are_played_again_on_cyborg(monkeypatch: pytest.MonkeyPat
         return trajectories
 
     monkeypatch.setattr(playing, "play_with_progress", changed)
-    with pytest.raises(SimulatorsDifferError, match="8 steps") as raised:
+    told = r"8 steps.* total -?\S+ in compiled code, and -?\S+ on csle-cyborg 0\.0\.3"
+    with pytest.raises(SimulatorsDifferError, match=told):
         evaluate_blue(scripted_blue("react-restore"), **asked)
-    assert "in compiled code" in str(raised.value)
     assert played[:2] == [9, 9]
     assert sum(played[2:]) == 7
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tests import own_reds
+from tests.workflow_rl.cage2.actors import Reciting
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
@@ -217,19 +218,6 @@ def test_an_attacker_in_python_is_shown_as_it_plays_in_an_env(attacker):
     assert all(is_possible) == (attacker is own_reds.Restless)
 
 
-class Repeats:
-    """A blue agent that repeats actions."""
-
-    def __init__(self, actions: list[int]) -> None:
-        self._actions = actions
-
-    def reset(self, seed: int) -> None:
-        self._left = iter(self._actions)
-
-    def act(self, obs: Any, info: Any = None) -> int:
-        return next(self._left)
-
-
 def test_a_trained_red_agent_is_shown_as_its_policy_plays(tmp_path):
     """Beside the environment of Red's side, and CybORG."""
     n, draws = len(RED_ACTION_NAMES), np.random.default_rng(3)
@@ -240,7 +228,7 @@ def test_a_trained_red_agent_is_shown_as_its_policy_plays(tmp_path):
     blue = scripted_blue("react-restore")
     one = record_episode(blue, str(tmp_path / "red.npz"), STEPS, seed=4)
     assert compare_with_cyborg(one).is_same is True
-    env = Cage2RedEnv(Repeats([ACTION_NAMES.index(s.blue_action) for s in one.steps]))
+    env = Cage2RedEnv(Reciting([ACTION_NAMES.index(s.blue_action) for s in one.steps]))
     obs, info = env.reset(seed=cell_spec(4, STEPS, one.red_agent, 0).env_seed)
     for step in one.steps:
         choice, mask = step.red_choice, info["action_mask"]

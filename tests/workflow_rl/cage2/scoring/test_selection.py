@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.random_actor import RandomActor
+from tests.workflow_rl.cage2.actors import Sleeping
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring import selection
@@ -19,21 +18,6 @@ from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.source import make_environment
 
 N = 4
-
-
-class Sleeping:
-    """An actor that notes the seeds of its episodes."""
-
-    policy_version = 0
-
-    def __init__(self) -> None:
-        self.seeds: list[int] = []
-
-    def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
-        self.seeds.append(seed)
-
-    def act(self, obs: Any, envs: Sequence[int] = (0,)) -> Any:
-        return np.zeros(len(envs), np.int64), np.zeros(len(envs), np.float32)
 
 
 def seeds_against(red_agent: str) -> set[int]:

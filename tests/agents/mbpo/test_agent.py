@@ -90,10 +90,12 @@ def test_it_learns_from_real_and_imagined_steps() -> None:
 
 
 def test_a_loaded_agent_goes_on_alike() -> None:
-    one, other = agent(), agent(seed=5)
+    """With the same fraction of a gradient step left: updates of 40 steps make 13.2."""
+    one, other = agent(gradient_steps=0.33), agent(seed=5, gradient_steps=0.33)
     for update in range(2):
         one.update(played(one, 4 * update), 0.0)
     saved = one.state_dict()
+    assert 0.1 < saved["gradient_steps_left"] < 0.9
     take_all(other, one)
     rollout = played(one, 8)
 
@@ -243,16 +245,6 @@ def test_updates_of_one_step_learn_as_often_as_one_long_update(
     steps = [short.update([seeing(obs[:2])], 0.0).gradient_steps for _ in range(100)]
     assert sum(steps) == expected == long.update([seeing(obs)], 0.0).gradient_steps
     assert max(steps) - min(steps) == 1
-
-
-def test_a_loaded_agent_has_the_same_fraction_of_a_gradient_step_left() -> None:
-    one, other = (agent(gradient_steps=0.3, imagined_share=0.0) for _ in range(2))
-    obs = np.zeros((22, 2), np.uint8)
-    one.update([seeing(obs)], 0.0)  # 6.3: a third step more makes another.
-    take_all(other, one)
-    for each in (one, other):
-        steps = [each.update([seeing(obs[:2])], 0.0).gradient_steps for _ in range(2)]
-        assert steps == [1, 0]
 
 
 def test_losses_that_are_no_numbers_end_it() -> None:

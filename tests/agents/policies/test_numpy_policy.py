@@ -78,13 +78,6 @@ def test_the_layout_of_the_observations_in_memory_makes_no_difference(sizes):
         assert policy.outputs(same).tobytes() == expected
 
 
-def test_greedy_takes_the_likeliest_action_whatever_the_draw():
-    policy, obs = random_policy(), random_obs(100)
-    expected = policy.outputs(obs).argmax(axis=1).tolist()
-    assert random_policy(greedy=True).act_batch(obs, streams(100))[0].tolist() == expected
-    assert policy.act_batch(obs, streams(100))[0].tolist() != expected
-
-
 def test_huge_logits_do_not_overflow():
     weight, bias = np.zeros((1, 3), np.float32), np.array([1e4, 1e4, -1e4], np.float32)
     policy = NumpyPolicy(PolicyParameters((weight,), (bias,), "relu"))

@@ -171,18 +171,13 @@ def test_the_best_courier_by_hand():
     assert least < 0.1
 
 
-def test_a_courier_earns_nearly_the_most_within_the_budget():
-    pay, share = of_courier(0)
+@pytest.mark.parametrize(
+    "seed", [SEEDS[0], *(pytest.param(seed, marks=pytest.mark.slow) for seed in SEEDS[1:])]
+)
+def test_a_courier_earns_nearly_the_most_within_the_budget(seed):
+    pay, share = of_courier(seed)
     assert pay > 0.98
     assert share <= 1
-
-
-@pytest.mark.slow
-def test_couriers_of_five_seeds():
-    for seed in SEEDS:
-        pay, share = of_courier(seed)
-        assert pay > 0.98
-        assert share <= 1
 
 
 @pytest.mark.slow

@@ -12,10 +12,12 @@ from workflow_rl.agents.policies.further_distributions import from_plain
 from workflow_rl.agents.policies.network import Layers
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
-from workflow_rl.agents.settings import NetworkSettings
 
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.network import Network
+    from workflow_rl.agents.policies.team_policy import TeamParameters
+    from workflow_rl.agents.settings import NetworkSettings
+    from workflow_rl.agents.team import PolicyMap, TeamLayout
 
 
 def saved_number(state: Mapping[str, Any], name: str) -> int:
@@ -95,17 +97,21 @@ def saved_policy(settings: NetworkSettings, state: Mapping[str, Any]) -> PolicyP
     fits &= shape == ((n_outputs,) if distribution.has_log_std else None)
     parts = {name.partition(".")[0] for name in state["network"]} - {"actor", "log_std"}
     if parts:
-        critic = saved_critic(settings, state).described()
+        critic = _critic(settings, state).described()
         n_inputs = actor.n_inputs + parameters.n_further
         fits &= parts == {"critic"} and not is_shared
         fits &= (critic.n_inputs, critic.n_outputs) == (n_inputs, 1)
     if not fits:
         raise RuntimeError("its networks do not fit together")
-    return parameters
+    return _normalising(parameters, state)
 
 
 def saved_critic(settings: NetworkSettings, state: Mapping[str, Any]) -> PolicyParameters:
     """Return the critic of an ActorCritic's state. Its output has the unit of scaled reward."""
+    return _normalising(_critic(settings, state), state)
+
+
+def _critic(settings: NetworkSettings, state: Mapping[str, Any]) -> PolicyParameters:
     if _is_shared(settings):
         layers = saved_layers(settings, state, "actor").with_outputs(slice(-1, None))
     else:
@@ -121,7 +127,6 @@ def saved_critic(settings: NetworkSettings, state: Mapping[str, Any]) -> PolicyP
 def _network_args(
     settings: NetworkSettings, state: Mapping[str, Any], part: str
 ) -> Mapping[str, Any]:
-    """Return the further fields of the description of the "actor" or the "critic"."""
     args, kind = settings.network_args, NETWORKS[settings.network]
     if kind.declared:
         args = {**args, "layout": kind.layout_of(state[kind.declared]).to_plain()}
@@ -130,6 +135,55 @@ def _network_args(
 
 def _is_shared(settings: NetworkSettings) -> bool:
     return bool(getattr(settings, "shared_trunk", False))
+
+
+def _normalising(parameters: PolicyParameters, state: Mapping[str, Any]) -> PolicyParameters:
+    """Return a network with the statistics for normalising its observations, if any."""
+    if "obs_moments" not in state:
+        return parameters
+    from workflow_rl.agents.ppo.running_statistics import RunningMoments
+
+    n_inputs = parameters.described().n_inputs
+    moments = RunningMoments(n_inputs + parameters.n_further)
+    moments.load_state_dict(state["obs_moments"])
+    mean, scale = moments.mean_and_scale()
+    return parameters._replace(obs_mean=mean[:n_inputs], obs_scale=scale[:n_inputs])
+
+
+def saved_team(
+    settings: NetworkSettings, state: Mapping[str, Any], layout: TeamLayout, policies: PolicyMap
+) -> TeamParameters:
+    """Return the actors of a team's state. Raises RuntimeError if they do not fit the team."""
+    from workflow_rl.agents.policies.team_policy import TeamParameters
+
+    members = {name: saved_policy(settings, learner_state(state, name)) for name in policies}
+    team = TeamParameters(layout, policies, members)
+    if not team.fits():
+        raise RuntimeError("a network of another team")
+    return team
+
+
+def policy_on(
+    policy: PolicyParameters, layout: Any, distribution: Distribution
+) -> PolicyParameters:
+    """Return the policy for another layout and its actions, such as for other entities.
+
+    Raises ValueError if the weights cannot play the layout: if entities have other features or
+    verbs, or images have other shapes.
+    """
+    from workflow_rl.agents.policies.entity_layout import carried
+
+    kind = NETWORKS[policy.network]
+    layout, before = kind.known_of(layout), kind.layout_of(policy.network_args["layout"])
+    before.demand_like(layout)
+    args = {**policy.network_args, "layout": layout.to_plain()}
+    policy = policy._replace(network_args=args, distribution=distribution)
+    if policy.obs_mean is None or policy.obs_scale is None:
+        return policy
+    mean, scale = (
+        carried(statistics, before, layout) for statistics in (policy.obs_mean, policy.obs_scale)
+    )
+    return policy._replace(obs_mean=mean, obs_scale=scale)
 
 
 def for_layout(

@@ -26,8 +26,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from workflow_rl.portable import NATIVE, PINS  # noqa: E402
-from workflow_rl.runs.checkpoint import load_checkpoint  # noqa: E402
 from workflow_rl.runs.folder import weights_digest  # noqa: E402
+from workflow_rl.runs.read_checkpoint import load_checkpoint  # noqa: E402
 
 QEMU = "qemu-x86_64"
 EMULATED = ("Haswell", "Skylake-Server", "EPYC", "EPYC-Rome")

@@ -12,9 +12,9 @@ import pytest
 from tests.patience import eventually
 from tests.processes import start, workers_of
 from tests.tiny_runs import same_weights
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import read_summary
 from workflow_rl.runs.presets import PRESETS
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 OF_ENVS = "--total-steps 20000 --n-envs 10 --seed 4"

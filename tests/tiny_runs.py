@@ -22,9 +22,10 @@ from workflow_rl.agents.sac.agent import SACAgent
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.env.environment import Cage2
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.runs import learner, loop, make_agent
-from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint
+from workflow_rl.runs import learner, loop, read_checkpoint
+from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 Learned = tuple[int, list[Trajectory]]
 PPO = {"hidden_sizes": (8,), "minibatch_size": 40, "epochs": 1}
@@ -154,8 +155,8 @@ def remembering_agent(path: Path) -> Any:
     checkpoint = load_checkpoint(path / "checkpoint.safetensors")
     agent = learner.make_agent(TrainConfig.from_dict(checkpoint.config))
     assert isinstance(agent, SACAgent)
-    make_agent.restored_agent(agent, checkpoint, path)
-    make_agent.load_memory(agent, checkpoint, path)
+    read_checkpoint.restored_agent(agent, checkpoint, path)
+    read_checkpoint.load_memory(agent, checkpoint, path)
     return agent
 
 

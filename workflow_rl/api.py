@@ -22,7 +22,6 @@ from workflow_rl.environments.source import default_env, guests
 from workflow_rl.errors import ConfigError
 from workflow_rl.evaluation.evaluate import ChallengeScore, Evaluation, is_scripted, score_agent
 from workflow_rl.reporting import learning_curve
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig as TrainConfig
 from workflow_rl.runs.copy_teacher import written_episodes
 from workflow_rl.runs.execute import Plan, execute, require_ready, run_folder
@@ -35,6 +34,7 @@ from workflow_rl.runs.folder import (
     runs_in,
 )
 from workflow_rl.runs.on_update import OnUpdate
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 from workflow_rl.runs.return_curves import groups_of, known_to_all, warn_of_short_runs, with_returns
 from workflow_rl.runs.saved_agent import load_agent as load_agent
 from workflow_rl.runs.saved_agent import load_player, require_guest, saved_path, scored_as

@@ -26,20 +26,16 @@ def is_command() -> bool:
     return name == "workflow-rl" or folder == os.path.dirname(os.path.abspath(__file__))
 
 
-def lacks() -> str:
-    """Return what a command would fail for; nothing if this Python has everything."""
-    if not (3, 11) <= sys.version_info[:2] < (3, 14):
-        return f"is Python {sys.version.split()[0]}, but Python 3.11, 3.12 or 3.13 is needed"
-    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
-    return "lacks the packages " + ", ".join(missing) if missing else ""
-
-
 def demand() -> None:
     """End a command that would fail, with exit code 2."""
-    problem = lacks()
-    if problem:
-        sys.stderr.write(
-            f"Error: {sys.executable} {problem}. In the checkout, `source .venv/bin/activate` "
-            "chooses the Python that `bash run_async_training.sh` has set up.\n"
-        )
-        sys.exit(2)
+    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    problem = "lacks the packages " + ", ".join(missing)
+    if not (3, 11) <= sys.version_info[:2] < (3, 14):
+        problem = f"is Python {sys.version.split()[0]}, but Python 3.11, 3.12 or 3.13 is needed"
+    elif not missing:
+        return
+    sys.stderr.write(
+        f"Error: {sys.executable} {problem}. In the checkout, `source .venv/bin/activate` chooses "
+        "the Python that `bash run_async_training.sh` has set up.\n"
+    )
+    sys.exit(2)

@@ -27,7 +27,6 @@ def usable_cores() -> int:
 
 
 def _quotas(groups_file: Path, root: Path) -> Iterator[float]:
-    """Yield the quotas, in cores, of the process's control groups and of those around them."""
     for line in groups_file.read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         mounts = ("cpu", controllers) if "cpu" in controllers.split(",") else ()
@@ -54,7 +53,6 @@ def package_version(name: str) -> str:
 
 
 def processor() -> str:
-    """Return the processor's name, as far as the system tells."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -26,7 +26,6 @@ class Lineup:
         self._playing: dict[int, int] = {}
 
     def begin(self, seed: int, env: int) -> int:
-        """Draw the player of an episode, and return its number."""
         draw = np.random.default_rng([seed, _DRAWS])
         self._playing[env] = int(draw.choice(len(self._shares), p=self._shares))
         return self._playing[env]

@@ -50,7 +50,6 @@ class Image(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """The image's shape in the order of its numbers."""
         if self.channels_first:
             return self.channels, self.height, self.width
         return self.height, self.width, self.channels

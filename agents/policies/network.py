@@ -200,7 +200,6 @@ class Network(ABC):
         return {name for layer in self.names() for name in layer} == set(names)
 
     def fits(self, layers: Layers) -> bool:
-        """Whether arrays have this network's shapes."""
         shapes = [(w.shape, b.shape) for w, b in zip(*layers, strict=True)]
         return shapes == self.shapes()
 

@@ -148,26 +148,6 @@ class PolicyParameters(NamedTuple):
         }
         return settings, arrays
 
-    def on(self, layout: Any, distribution: Distribution) -> PolicyParameters:
-        """Return the policy for another layout and its actions, such as for other entities.
-
-        Raises ValueError if the weights cannot play the layout: if entities have other features or
-        verbs, or images have other shapes.
-        """
-        from workflow_rl.agents.policies.entity_layout import carried
-
-        kind = NETWORKS[self.network]
-        layout, before = kind.known_of(layout), kind.layout_of(self.network_args["layout"])
-        before.demand_like(layout)
-        args = {**self.network_args, "layout": layout.to_plain()}
-        policy = self._replace(network_args=args, distribution=distribution)
-        if self.obs_mean is None or self.obs_scale is None:
-            return policy
-        mean, scale = (
-            carried(statistics, before, layout) for statistics in (self.obs_mean, self.obs_scale)
-        )
-        return policy._replace(obs_mean=mean, obs_scale=scale)
-
     def obs_dim_of(self, network: Network) -> int:
         """Return the size of an observation with its mask. network: see `described`."""
         return network.n_inputs + (network.n_outputs if self.masked else 0)

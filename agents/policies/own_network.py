@@ -76,7 +76,6 @@ class OwnNetwork(MemoryNetwork):
         return self._number("seen_again", SEEN_AGAIN) if self.memory_size else 0
 
     def _number(self, name: str, default: int) -> int:
-        """Return a number that the class or its module declares. Raises UserError."""
         number = getattr(self.make, name, default)
         if type(number) is not int:
             number = told_by_module(self, name)

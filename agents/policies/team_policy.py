@@ -131,7 +131,6 @@ class TeamPolicy:
 def load_policy_or_team(
     path: str | os.PathLike[str], content: bytes | None = None
 ) -> tuple[PolicyParameters | TeamParameters, dict[str, Any]]:
-    """Return the policy or the team of a file: see `policy_file.load_policy`."""
     return load_file(path, unpacked_policies, content)
 
 

@@ -59,7 +59,6 @@ class EntityModule(nn.Module):
         self.scores, self.mean, self.plain = map(made.get, ("scores", "mean", "plain"))
 
     def forward(self, obs: Tensor) -> Tensor:
-        """Return the outputs [B, n_outputs] of observations [B, n_inputs]."""
         *seen, present, along = self._seen(obs)
         hidden: list[Any] = list(self.encoder)[::2]
         x = self.activate(self._linear(hidden[0], present, *seen))
@@ -174,7 +173,6 @@ class ConvolutionalModule(nn.Module):
         self.mlp = network.mlp.module(output_gain, generator)
 
     def forward(self, obs: Tensor) -> Tensor:
-        """Return the outputs [B, n_outputs] of observations [B, n_inputs]."""
         parts = []
         for image, convolutions in zip(self.layout.images, self.images, strict=True):
             pixels = obs[:, image.columns].reshape(obs.shape[0], *image.shape).float()

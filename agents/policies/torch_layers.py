@@ -51,7 +51,6 @@ class Linear(nn.Linear):
         """Do not draw parameters: nn.Linear would use torch's global generator."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return outputs [B, out] of inputs [B, in]."""
         return self._product(x, self.weight, self.bias)
 
     def of_parts(self, *parts: Tensor) -> Tensor:

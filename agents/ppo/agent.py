@@ -51,12 +51,12 @@ from workflow_rl.agents.ppo.minibatches import (
     distinct_rows,
     stack_obs,
 )
+from workflow_rl.agents.ppo.running_statistics import ReturnScale, RunningMoments
 from workflow_rl.agents.trajectory import Float64Array, Trajectory, lags_of
 
 if TYPE_CHECKING:
     from workflow_rl.agents.algorithm import Metrics
     from workflow_rl.agents.ppo.budgets import Budgets, CostCritics
-    from workflow_rl.agents.ppo.running_statistics import ReturnScale, RunningMoments
     from workflow_rl.agents.ppo.sequences import RolloutSequences
     from workflow_rl.agents.spaces import Spaces
 
@@ -139,21 +139,15 @@ class PPOAgent(LearningAgent):
             self.costs = CostCritics(budgets, network_of, seed, config.max_grad_norm)
         self.obs_moments: RunningMoments | None = None
         self.return_scale: ReturnScale | None = None
-        if config.normalise_obs or config.normalise_returns:
-            self._begin_statistics()
+        seen = self.network.critic_network
+        if config.normalise_obs and (seen.alike is None or (seen.alike >= 0).any()):
+            self.obs_moments = RunningMoments(seen.n_inputs, seen.alike)
+        if config.normalise_returns:
+            self.return_scale = ReturnScale(config.discount)
         self.kept: tuple[ActorCritic, RunningMoments | None] | None = None
         self.optimizer = FusedAdam(self.network.parameters(), config.learning_rate, eps=1e-5)
         if config.correction == "vtrace" and type(self).advantages is PPOAgent.advantages:
             self.advantages = gae_with_vtrace
-
-    def _begin_statistics(self) -> None:
-        from workflow_rl.agents.ppo.running_statistics import ReturnScale, RunningMoments
-
-        seen = self.network.critic_network
-        if self.config.normalise_obs and (seen.alike is None or (seen.alike >= 0).any()):
-            self.obs_moments = RunningMoments(seen.n_inputs, seen.alike)
-        if self.config.normalise_returns:
-            self.return_scale = ReturnScale(self.config.discount)
 
     def policy_parameters(self) -> PolicyParameters:
         parameters = self.network.policy_parameters()

@@ -15,7 +15,6 @@ from workflow_rl.errors import ConfigError
 if TYPE_CHECKING:
     from workflow_rl.agents.policies.distributions import Distribution
     from workflow_rl.agents.policies.numpy_policy import Parameters, PolicyParameters
-    from workflow_rl.agents.policies.team_policy import TeamParameters
     from workflow_rl.agents.ppo.agent import PPOAgent
     from workflow_rl.agents.ppo.team import TeamAgent
     from workflow_rl.agents.spaces import Spaces
@@ -87,11 +86,13 @@ class PPO(Algorithm):
 
     def saved_policy(self, settings: Settings, state: Mapping[str, Any]) -> Parameters:
         assert isinstance(settings, PPOConfig)
-        if "team" in state:
-            return _saved_team(settings, state)
-        from workflow_rl.agents.policy_from_checkpoint import saved_policy
+        if "team" not in state:
+            return super().saved_policy(settings, state)
+        from workflow_rl.agents.policy_from_checkpoint import saved_team
+        from workflow_rl.agents.team import team_layout
 
-        return _normalising(saved_policy(settings, state), state)
+        layout = team_layout(state["team"])
+        return saved_team(settings, state, layout, _policies(settings, layout))
 
     def saved_critic(
         self, settings: Settings, state: Mapping[str, Any]
@@ -106,39 +107,11 @@ class PPO(Algorithm):
             return_scale = ReturnScale(settings.discount)
             return_scale.load_state_dict(state["return_scale"])
             unit *= return_scale.factor
-        return _normalising(critic, state), unit
+        return critic, unit
 
     def max_policy_lag(self, settings: Settings) -> int | None:
         assert isinstance(settings, PPOConfig)
         return settings.max_policy_lag
-
-
-def _normalising(parameters: PolicyParameters, state: Mapping[str, Any]) -> PolicyParameters:
-    """Return a network with the statistics for normalising its observations, if any."""
-    if "obs_moments" not in state:
-        return parameters
-    from workflow_rl.agents.ppo.running_statistics import RunningMoments
-
-    n_inputs = parameters.described().n_inputs
-    moments = RunningMoments(n_inputs + parameters.n_further)
-    moments.load_state_dict(state["obs_moments"])
-    mean, scale = moments.mean_and_scale()
-    return parameters._replace(obs_mean=mean[:n_inputs], obs_scale=scale[:n_inputs])
-
-
-def _saved_team(settings: PPOConfig, state: Mapping[str, Any]) -> TeamParameters:
-    from workflow_rl.agents.policies.team_policy import TeamParameters
-    from workflow_rl.agents.policy_from_checkpoint import learner_state, saved_policy
-    from workflow_rl.agents.team import team_layout
-
-    layout = team_layout(state["team"])
-    policies = _policies(settings, layout)
-    states = {name: learner_state(state, name) for name in policies}
-    members = {name: _normalising(saved_policy(settings, of), of) for name, of in states.items()}
-    team = TeamParameters(layout, policies, members)
-    if not team.fits():
-        raise RuntimeError("a network of another team")
-    return team
 
 
 def _policies(settings: PPOConfig, team: TeamLayout) -> PolicyMap:

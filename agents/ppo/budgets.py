@@ -192,7 +192,6 @@ class CostCritics:
         return joined, np.stack(targets, axis=1)
 
     def learn(self, minibatch: Minibatch) -> None:
-        """Make a gradient step of each critic."""
         self.optimizer.zero_grad()
         for k, (network, parameters) in enumerate(
             zip(self._networks, self._parameters, strict=True)

@@ -6,8 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -271,30 +270,3 @@ OF_EACH_POLICY = (
     *PPOMetrics._fields[PPOMetrics._fields.index("policy_gradient_norm") :],
 )
 """The metrics that a team of several policies also has for each policy."""
-
-
-@dataclass(frozen=True)
-class TeamMetrics:
-    """The metrics of one update of a team.
-
-    whole: means over the policies, weighted by the policies' decisions. decisions: the number of
-    all agents' decisions. A busy agent does not decide. of_each: the metrics of the policies that
-    have learned, by policy name.
-    """
-
-    whole: PPOMetrics
-    decisions: int
-    of_each: dict[str, PPOMetrics]
-
-    def _asdict(self) -> dict[str, Any]:
-        """Return `whole`, `decisions`, and OF_EACH_POLICY of each policy as "field_policy"."""
-        named = [(name, values._asdict()) for name, values in self.of_each.items()]
-        return (
-            self.whole._asdict()
-            | {DECISIONS: self.decisions}
-            | {
-                f"{field}_{name}": values[field]
-                for name, values in named
-                for field in OF_EACH_POLICY
-            }
-        )

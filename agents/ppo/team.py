@@ -8,6 +8,7 @@ and the agent's own observation, as in section 5.2 of Yu et al. 2022.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from workflow_rl.agents.policy_from_checkpoint import (
     saved_number,
 )
 from workflow_rl.agents.ppo.agent import PPOAgent
-from workflow_rl.agents.ppo.config import PPOConfig, PPOMetrics, TeamMetrics
+from workflow_rl.agents.ppo.config import DECISIONS, OF_EACH_POLICY, PPOConfig, PPOMetrics
 from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.team import PolicyMap, TeamLayout, split, team_layout
 from workflow_rl.agents.trajectory import Trajectory
@@ -29,6 +30,33 @@ from workflow_rl.agents.trajectory import Trajectory
 if TYPE_CHECKING:
     from workflow_rl.agents.algorithm import Metrics
     from workflow_rl.agents.ppo.budgets import Budgets
+
+
+@dataclass(frozen=True)
+class TeamMetrics:
+    """The metrics of one update of a team.
+
+    whole: means over the policies, weighted by the policies' decisions. decisions: the number of
+    all agents' decisions. A busy agent does not decide. of_each: the metrics of the policies that
+    have learned, by policy name.
+    """
+
+    whole: PPOMetrics
+    decisions: int
+    of_each: dict[str, PPOMetrics]
+
+    def _asdict(self) -> dict[str, Any]:
+        """Return `whole`, `decisions`, and OF_EACH_POLICY of each policy as "field_policy"."""
+        named = [(name, values._asdict()) for name, values in self.of_each.items()]
+        return (
+            self.whole._asdict()
+            | {DECISIONS: self.decisions}
+            | {
+                f"{field}_{name}": values[field]
+                for name, values in named
+                for field in OF_EACH_POLICY
+            }
+        )
 
 
 def _of_all_learners(name: str) -> Any:

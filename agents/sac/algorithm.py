@@ -1,4 +1,4 @@
-"""Soft actor-critic in the registry of algorithms. Imports no torch."""
+"""Soft actor-critic and MBPO in the registry of algorithms. Imports no torch."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from workflow_rl.agents.algorithm import Algorithm, LearningAgent
+from workflow_rl.agents.mbpo.config import MBPOConfig, MBPOMetrics
 from workflow_rl.agents.sac.config import SACConfig, SACMetrics
 from workflow_rl.agents.settings import Settings
 from workflow_rl.errors import ConfigError
@@ -72,3 +73,21 @@ class SAC(Algorithm):
     def steps_before_learning(self, settings: Settings) -> int:
         assert isinstance(settings, SACConfig)
         return settings.warm_up_steps
+
+
+class MBPO(SAC):
+    """Model-based policy optimisation."""
+
+    name = "mbpo"
+    settings: type[Settings] = MBPOConfig
+    metrics = tuple(field.name for field in fields(MBPOMetrics))
+    to_lower: tuple[str, ...] = ("learning_rate", "reward_scale", "model_learning_rate")
+
+    def make(
+        self, settings: Settings, spaces: Spaces, seed: int, device: str, threads: int
+    ) -> LearningAgent:
+        from workflow_rl.agents.mbpo.agent import MBPOAgent
+
+        assert isinstance(settings, MBPOConfig)
+        distribution = self.distribution(spaces, settings)
+        return MBPOAgent(settings, spaces.obs_dim, distribution, spaces.bits, seed)

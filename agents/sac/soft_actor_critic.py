@@ -299,7 +299,6 @@ class SoftActorCritic:
         return loss, float(np.linalg.norm(gradient))
 
     def learn_policy(self, steps: Steps, random: np.random.Generator) -> LearnedPolicy:
-        """Make a gradient step of the actor and of the temperature."""
         temperature = self.temperature
         passed = self.actor.forward(steps.obs)
         judged, of_outputs = self.kind.improve(

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tests.tiny_runs import assert_nothing_missing
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import is_finished, read_config, read_metrics
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 DEPENDS_ON_TIME = {
     *("wall_seconds", "collect_seconds", "update_seconds", "seconds_per_update", "eps"),

@@ -13,7 +13,6 @@ NOT_LOADED = {
     "workflow_rl.agents.trajectory": LIGHT,
     "workflow_rl.agents.policies.numpy_policy": LIGHT,
     "workflow_rl.agents.policies.policy_file": LIGHT,
-    "workflow_rl.agents.mbpo.algorithm": {"torch"},
     "workflow_rl.agents.ppo.algorithm": {"torch"},
     "workflow_rl.agents.sac.algorithm": {"torch"},
     "tests.tiny_envs": {"torch"},

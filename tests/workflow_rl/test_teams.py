@@ -24,8 +24,9 @@ from workflow_rl.commands.report import report as report_command
 from workflow_rl.environments.agent_player import Team
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.errors import ConfigError, ObservationError, UserError
-from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
+from workflow_rl.runs.checkpoint import save_checkpoint
 from workflow_rl.runs.folder import read_metrics, weights_digest
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 pytestmark = pytest.mark.system
 

@@ -21,9 +21,9 @@ from workflow_rl.collection.messages import Command
 from workflow_rl.commands.main import main
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import is_finished
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 pytestmark = pytest.mark.system
 

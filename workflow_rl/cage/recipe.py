@@ -13,7 +13,7 @@ from workflow_rl.errors import ConfigError
 from workflow_rl.machine_facts import environment
 from workflow_rl.output_files import sha256_of
 from workflow_rl.reporting import learning_curve
-from workflow_rl.runs import checkpoint, execute, export, folder, loop, resume
+from workflow_rl.runs import execute, export, folder, loop, read_checkpoint, resume
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.saved_agent import load_saved, save_with
 
@@ -90,7 +90,7 @@ def train_recipe(config: TrainConfig, run_dir: Path, quiet: bool = True) -> dict
     resumed = None
     if (run_dir / "checkpoint.safetensors").exists():
         _require_same_run(config, run_dir)
-        resumed = checkpoint.load_checkpoint(run_dir / "checkpoint.safetensors")
+        resumed = read_checkpoint.load_checkpoint(run_dir / "checkpoint.safetensors")
     elif run_dir.is_dir() and any(run_dir.iterdir()):
         raise ConfigError(
             "run_dir",
@@ -127,6 +127,6 @@ def last_agents(run_dir: Path, most: int) -> list[Path]:
     among them."""
     kept = sorted(run_dir.glob("kept/*.safetensors"))[-most:]
     last = run_dir / "checkpoint.safetensors"
-    if run_dir / folder.kept_name(checkpoint.load_checkpoint(last).training.updates) in kept:
+    if run_dir / folder.kept_name(read_checkpoint.load_checkpoint(last).training.updates) in kept:
         return kept
     return [*kept, last]

@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 from workflow_rl.evaluation.intervals import Mean
 from workflow_rl.progress_bar import Progress
-from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
+from workflow_rl.runs.checkpoint import save_checkpoint
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 Score: TypeAlias = Callable[[Path, int, int], Mean]
 """Plays a number of episodes with a checkpoint and a seed. Returns the mean, raises UserError."""

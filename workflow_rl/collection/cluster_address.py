@@ -14,7 +14,6 @@ def host_and_port(address: str) -> tuple[str, int]:
 
 
 def is_address(cluster: str) -> bool:
-    """Return whether a value of --cluster is a machine's address."""
     return cluster not in (NONE, LOCAL, AUTO)
 
 

@@ -28,8 +28,6 @@ class Command(Enum):
 
 
 class Request(NamedTuple):
-    """A message from the pool to a worker."""
-
     command: Command
     payload: Any = None
 

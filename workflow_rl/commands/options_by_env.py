@@ -233,7 +233,7 @@ def _env_in(file: Path) -> Any:
             from workflow_rl.agents.policies.team_policy import load_policy_or_team
 
             return load_policy_or_team(file)[1]["env"]
-        from workflow_rl.runs.checkpoint import load_checkpoint  # With torch.
+        from workflow_rl.runs.read_checkpoint import load_checkpoint  # With torch.
         from workflow_rl.runs.saved_agent import saved_path
 
         return load_checkpoint(saved_path(file)).config["env"]

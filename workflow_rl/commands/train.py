@@ -123,7 +123,7 @@ def _accepted(options: dict[str, Any], config: TrainConfig) -> Checkpoint | None
             require_agent(Path(teacher), config.env, "--teacher")
     if source is None:
         return None
-    from workflow_rl.runs.checkpoint import load_checkpoint, own_policy
+    from workflow_rl.runs.read_checkpoint import load_checkpoint, own_policy
     from workflow_rl.runs.saved_agent import saved_path
 
     init_from = load_checkpoint(saved_path(source))

@@ -34,9 +34,9 @@ def verify(run: Path, init_from: Path | None) -> None:
     Example: verify runs/mixed
     """
     from workflow_rl.machine_facts import machine
-    from workflow_rl.runs.checkpoint import load_checkpoint
     from workflow_rl.runs.copy_teacher import require_same_teacher
     from workflow_rl.runs.folder import runs_in
+    from workflow_rl.runs.read_checkpoint import load_checkpoint
     from workflow_rl.runs.saved_agent import saved_path
 
     try:

@@ -192,7 +192,6 @@ class RewardedEnvs:
         self._own_weight, self._of_costs, self._team = own_weight, of_costs, team
 
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
-        """Step each of M envs once."""
         answers = self._envs.step(envs, actions)
         charged, obs, team = np.zeros(len(envs)), answers.obs, self._team
         # A matrix product could round differently for another number of envs.

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
 
 
 def is_batched(factory: object) -> bool:
-    """Return whether a factory is a class that inherits BatchedEnv or BatchedTeamEnv."""
     return isinstance(factory, type) and issubclass(factory, BatchedEnv | BatchedTeamEnv)
 
 

@@ -218,7 +218,6 @@ class Interpreter:
 
 
 def made_there(environment: GymnasiumEnvironment, options: Mapping[str, Any]) -> Env:
-    """Return an environment that plays in `environment.python`. options: further arguments."""
     try:
         args = decode(encode({**environment.args, **options}))
     except TypeError as error:

@@ -164,7 +164,6 @@ def plain_rows(rows: Sequence[Compared]) -> list[dict[str, Any]]:
 
 
 def _figures(row: Compared) -> dict[str, float | None]:
-    """Return each figure by its name, and the ends of its interval."""
     return {
         name if number == 0 else f"{name}_{part}": None if math.isnan(value) else float(value)
         for name, figure in row._asdict().items()

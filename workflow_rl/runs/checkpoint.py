@@ -1,4 +1,7 @@
-"""Checkpoints. A checkpoint is replaced in one step, and is read without running its code."""
+"""Checkpoints. A checkpoint is replaced in one step, and is read without running its code.
+
+`read_checkpoint` says what the content of a checkpoint means.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,6 @@ import json
 import math
 import os
 from collections import OrderedDict
-from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,40 +18,17 @@ from typing import TYPE_CHECKING, Any
 import safetensors.torch
 import torch
 
-from workflow_rl import __version__
-from workflow_rl.agents.algorithm import Algorithm
-from workflow_rl.agents.policies.numpy_policy import Parameters
-from workflow_rl.agents.settings import Settings
-from workflow_rl.collection.schedule import BegunBatch, Share
-from workflow_rl.environments.named_by_file import is_plain, texts_in
-from workflow_rl.errors import ConfigError, UserError
+from workflow_rl.collection.schedule import BegunBatch
 from workflow_rl.output_files import replacing
-from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.handed_in import LIST
-from workflow_rl.runs.saved_config import (
-    UnknownSettings,
-    import_classes,
-    only_the_file_names,
-    require_same_fields,
-)
 from workflow_rl.runs.training_state import TrainingState
 
 if TYPE_CHECKING:
     from workflow_rl.runs.replay_files import Part
 
 FORMAT = 4
+LATEST = "checkpoint.safetensors"
 MEMORY_FOLDER = "memory"
 """The folder of the steps that an agent remembers, beside the latest checkpoint."""
-_PARTS = ("format", "config", "agent", "training", "policies", "run_id", "memory")
-_SOME_BYTES = 2**16
-_OTHER_KINDS = {
-    b"_stable_baselines3_version": "is a model of Stable-Baselines3, which only that loads: a "
-    "script like examples/sb3_ppo.py can play it on our environment (docs/how-to/clients.md)",
-    LIST.encode(): "is a folder for a challenge, packed: unpack it, and give the policy in it",
-    b".npy": "is a policy file, which acts but has no critic to learn with: give a run's folder or "
-    "a checkpoint (.safetensors)",
-}
-"""What an archive is, by the name of a file in the archive."""
 
 
 @dataclass(frozen=True)
@@ -93,103 +71,6 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     write_values(path, content)
 
 
-def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint of this package. Raises UserError."""
-    if not path.is_file():
-        raise UserError(f"there is no checkpoint at {path}")
-    try:
-        written = writing_of(path)
-        content = read_values(path)
-    except Exception as error:  # A stranger's file can raise any exception in its reader.
-        reason = f": {str(error)[:300]}" if isinstance(error, ValueError) else ""
-        damage = f"is damaged, or not a checkpoint{reason}"
-        raise UserError(f"{path} {_other_kind(path) or damage}") from None
-    try:
-        if content["format"] != FORMAT:
-            raise UserError(
-                f"its checkpoint format is {content['format']!s:.50}, but this version reads "
-                f"{FORMAT}"
-            )
-        require_same_fields(content, _PARTS)
-        training = TrainingState.from_dict(content["training"])
-        config, agent = dict(content["config"]), dict(content["agent"])
-        begun = [_begun_batch(values, config) for values in content["policies"]]
-        memory = None
-        if content["memory"] is not None:
-            from workflow_rl.runs.replay_files import parts_of  # Few agents have a memory.
-
-            memory = parts_of(content["memory"])
-        run_id = str(content["run_id"])
-        return Checkpoint(config, agent, training, begun, run_id, memory, written)
-    except UserError as error:
-        raise UserError(f"{path} cannot be read: {error}") from None
-    except Exception:  # A stranger's file can raise any exception in its reader.
-        raise UserError(f"{path} is not a checkpoint of this package") from None
-
-
-def _other_kind(path: Path) -> str:
-    """Return what an archive is that was given instead of a checkpoint; "" for other files.
-
-    An archive has its members' names in its last bytes, and the first member's name in its first
-    bytes.
-    """
-    with suppress(OSError), path.open("rb") as file:
-        beginning = file.read(_SOME_BYTES)
-        file.seek(max(0, path.stat().st_size - _SOME_BYTES))
-        names = beginning + file.read(_SOME_BYTES)
-        if beginning.startswith(b"PK\3\4"):
-            return next((kind for name, kind in _OTHER_KINDS.items() if name in names), "")
-    return ""
-
-
-def own_config(checkpoint: Checkpoint, path: Path) -> TrainConfig:
-    """Return the config of a checkpoint's run. Raises UserError, naming `path`."""
-    try:
-        return TrainConfig.from_dict(checkpoint.config)
-    except ConfigError as error:
-        raise UserError(f"{path} has a config that cannot be used: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(
-            f"{path} has a config that version {__version__} cannot read: {str(error)[:300]}"
-        ) from None
-
-
-def own_settings(checkpoint: Checkpoint, path: Path) -> tuple[Algorithm, Settings]:
-    """Return the algorithm of a checkpoint's run, and its settings.
-
-    Raises UserError, naming `path`.
-    """
-    try:
-        import_classes(checkpoint.config)
-    except ConfigError as error:
-        raise UserError(f"{path}: {error}") from None
-    config = own_config(checkpoint, path)
-    if isinstance(config.settings, UnknownSettings):
-        raise UserError(f"{path}: {only_the_file_names(checkpoint.config)}")
-    return config.plug_in, config.settings
-
-
-def own_policy(checkpoint: Checkpoint, path: Path) -> Parameters:
-    """Return the actor of a checkpoint, if the network fits the checkpoint's config.
-
-    No agent is made, because a config can describe an agent that fills the memory. Raises
-    UserError, naming `path`.
-    """
-    algorithm, settings = own_settings(checkpoint, path)
-    try:
-        parameters = algorithm.saved_policy(settings, checkpoint.agent)
-        finite = not any(tensor.isnan().any() for tensor in checkpoint.agent["network"].values())
-    except RuntimeError:
-        raise UserError(f"{path} has a network of another shape than its config says") from None
-    except ValueError as error:
-        raise UserError(f"{path} cannot be used: {error}") from None
-    except (LookupError, TypeError, AttributeError):
-        raise UserError(f"{path} is not a checkpoint of this package") from None
-    if not finite:
-        raise UserError(f"{path} has weights that are no numbers")
-    return parameters
-
-
 def _plain_batch(batch: BegunBatch) -> dict[str, Any]:
     settings, arrays = batch.policy.parameters.packed()
     return {
@@ -198,25 +79,6 @@ def _plain_batch(batch: BegunBatch) -> dict[str, Any]:
         "policy_version": batch.policy.policy_version,
         "share": None if batch.share is None else list(batch.share),
     }
-
-
-def _begun_batch(values: Any, config: Mapping[str, Any]) -> BegunBatch:
-    """Return the batch from the result of `_plain_batch`.
-
-    config: the run's config. Raises UserError. Values that are no batch can raise any exception.
-    """
-    # Few checkpoints have a begun batch.
-    from workflow_rl.agents.policies.team_policy import unpacked_policies
-
-    share = values["share"]
-    arrays = {name: tensor.numpy() for name, tensor in values["arrays"].items()}
-    parameters = unpacked_policies(values["settings"], arrays, may_be_own=True)
-    named = {*texts_in(config["settings"])}
-    for member in getattr(parameters, "parameters", {"": parameters}).values():
-        # Only the config is signed, so only the config may name files for a user's class.
-        if ":" in member.network and not is_plain([*{*texts_in(member.network_args)} - named]):
-            raise UserError(f"only a batch in it gives {member.network} the name of a file")
-    return BegunBatch(parameters.actor(values["policy_version"]), share and Share._make(share))
 
 
 MOST_BYTES = 4 * 2**30

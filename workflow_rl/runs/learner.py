@@ -23,7 +23,7 @@ from workflow_rl.environments.source import guests
 from workflow_rl.errors import ObservationError, UserError
 from workflow_rl.evaluation.intervals import by_kind, mean_of
 from workflow_rl.output_files import write_json
-from workflow_rl.runs.checkpoint import Checkpoint
+from workflow_rl.runs.checkpoint import LATEST, Checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import (
     DIVERGED_FILE,
@@ -32,7 +32,6 @@ from workflow_rl.runs.folder import (
     read_metrics,
     weights_digest,
 )
-from workflow_rl.runs.make_agent import LATEST, begin_with, load_memory, restored_agent
 from workflow_rl.runs.make_agent import make_agent as make_agent
 from workflow_rl.runs.make_schedule import make_schedule
 from workflow_rl.runs.metrics import row_of, summarise
@@ -106,10 +105,14 @@ class Learner:
         """
         self.agent = make_agent(self.config)
         if self._resumed is not None:
+            from workflow_rl.runs.read_checkpoint import load_memory, restored_agent
+
             restored_agent(self.agent, self._resumed, self.path / LATEST)
             load_memory(self.agent, self._resumed, self.path)
             self.stopped = _enough(self.config, self.state, self.state.best_score)
         elif self._init_from is not None:
+            from workflow_rl.runs.read_checkpoint import begin_with
+
             begin_with(self.agent, self._init_from, self.config)
         elif self.config.teacher is not None:
             from workflow_rl.runs.copy_teacher import copy_teacher

@@ -17,7 +17,6 @@ from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.rollout import Collector, Following, Rollout, finite
 from workflow_rl.collection.schedule import BegunBatch, CollectorThread, ExactLag, Schedule, Share
 from workflow_rl.collection.trace import Trace
-from workflow_rl.environments.env_batch import RewardedEnvs
 from workflow_rl.environments.episode import EpisodeSpec, SeedStream, episode_spec
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.training_state import TrainingState
@@ -58,6 +57,8 @@ def _rewarded(config: TrainConfig, make_envs: EnvBatchFactory) -> EnvBatchFactor
     """Return a factory of envs with the reward that the run learns from."""
     if not config.reward_from:
         return make_envs
+    from workflow_rl.environments.env_batch import RewardedEnvs  # Workers alone need the others.
+
     spaces, weights = config.environment.spaces(), dict(config.reward_from)
     of_reward = weights.pop(REWARD, 0.0)
     of_costs = {spaces.costs.index(name): weight for name, weight in weights.items()}

@@ -13,11 +13,11 @@ from workflow_rl.environments.environment import interpreter
 from workflow_rl.environments.named_by_file import TRUST_IT, foreign_in, is_plain
 from workflow_rl.environments.source import environment_of, guests, make_environment, played_by
 from workflow_rl.errors import ConfigError, UserError
-from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint, own_config, own_settings
+from workflow_rl.runs.checkpoint import LATEST, Checkpoint
 from workflow_rl.runs.config import Resume, TrainConfig
 from workflow_rl.runs.execute import Plan
 from workflow_rl.runs.folder import is_finished, population_of, population_record
-from workflow_rl.runs.make_agent import LATEST
+from workflow_rl.runs.read_checkpoint import load_checkpoint, own_config, own_settings
 from workflow_rl.runs.resolve import OF_WORKERS
 from workflow_rl.runs.saved_config import flattened
 from workflow_rl.runs.signature import changed, made_here

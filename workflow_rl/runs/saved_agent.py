@@ -14,7 +14,7 @@ import numpy as np
 
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy, Policy
 from workflow_rl.agents.policies.team_policy import TeamPolicy, load_policy_or_team
-from workflow_rl.agents.policy_from_checkpoint import saved_number
+from workflow_rl.agents.policy_from_checkpoint import policy_on, saved_number
 from workflow_rl.collection import try_in_worker
 from workflow_rl.environments.action_mask import without_privileged
 from workflow_rl.environments.agent_player import Agent as Agent
@@ -25,15 +25,9 @@ from workflow_rl.environments.named_by_file import needs_signature
 from workflow_rl.environments.source import guests, make_environment, played_by
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.plug_ins import plug_ins
-from workflow_rl.runs.checkpoint import (
-    Checkpoint,
-    load_checkpoint,
-    own_config,
-    own_policy,
-    own_settings,
-    save_checkpoint,
-)
+from workflow_rl.runs.checkpoint import Checkpoint, save_checkpoint
 from workflow_rl.runs.handed_in import LIST
+from workflow_rl.runs.read_checkpoint import load_checkpoint, own_config, own_policy, own_settings
 from workflow_rl.runs.signature import changed, made_here, signed
 from workflow_rl.suggestions import question, word_meant
 
@@ -259,7 +253,7 @@ def _on_layout(policy: Policy, environment: Environment, source: Path) -> Policy
     if (layout := getattr(spaces, declared)) is None:
         raise UserError(f"{source} needs an environment that declares its {declared}")
     try:
-        parameters = policy.parameters.on(layout, spaces.distribution)
+        parameters = policy_on(policy.parameters, layout, spaces.distribution)
     except ValueError as error:
         raise UserError(f"{source} does not fit the environment: {error}") from None
     return NumpyPolicy(parameters, policy.policy_version, policy.greedy)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,6 @@ from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.collection.rollout import Rollout
 from workflow_rl.evaluation.intervals import Mean, by_kind, mean_of
 from workflow_rl.runs.return_curves import RECENT_EPISODES, n_recent
-from workflow_rl.runs.saved_config import require_same_fields
 from workflow_rl.terminal import fitting
 
 
@@ -165,33 +163,6 @@ class TrainingState:
         recent = {name: list(getattr(self, name)) for name in names}
         return {**vars(self), **recent, "slots": slots}
 
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> TrainingState:
-        """Return the state from a result of `to_dict`. Wrong values raise ValueError and others."""
-        require_same_fields(values, [field.name for field in dataclasses.fields(cls)])
-        recent = {
-            "recent_returns": deque(map(float, values["recent_returns"]), maxlen=RECENT_EPISODES),
-            "recent_variants": deque(map(str, values["recent_variants"]), maxlen=RECENT_EPISODES),
-            "recent_costs": deque(_sums(values["recent_costs"]), maxlen=RECENT_EPISODES),
-            "evaluated_costs": _sums(values["evaluated_costs"]),
-        }
-        slots = [_slot(*slot) for slot in values["slots"]]
-        state = cls(**{**values, **recent, "slots": slots})
-        state.best_score = float(state.best_score)
-        _require_numbers(state)
-        return state
-
-
-def _require_numbers(state: TrainingState) -> None:
-    """Raise ValueError if a count or a number of seconds is not finite."""
-    kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,)}
-    for counter in dataclasses.fields(state):
-        value, expected = getattr(state, counter.name), kinds.get(str(counter.type))
-        if expected is None or counter.name == "best_score":  # best_score begins as -inf.
-            continue
-        if type(value) not in expected or not abs(value) < 2**63:
-            raise ValueError(f"{counter.name} is no number")
-
 
 def has_skipped(skipped: Sequence[int], n_played: int, episodes: int = RECENT_EPISODES) -> bool:
     """Return whether more than 1% of the last episodes could not be played. The mean return of the
@@ -200,17 +171,7 @@ def has_skipped(skipped: Sequence[int], n_played: int, episodes: int = RECENT_EP
     return sum(number >= n_played - n_last for number in skipped) > n_last / 100
 
 
-def _sums(costs: Any) -> list[list[float]]:
-    return [[float(cost) for cost in of_episode] for of_episode in costs]
-
-
 def _smallest(actions: Actions) -> Actions:
     """Return actions as bytes if they fit: a checkpoint has all actions of a running episode."""
     fits = actions.dtype == np.int64 and not (actions >> 8).any()
     return actions.astype(np.uint8) if fits else actions
-
-
-def _slot(episode: int, actions: Any, total: int | None) -> tuple[int, Actions | None, int | None]:
-    if actions is None:
-        return episode, None, total
-    return episode, (actions.long() if actions.dtype == torch.uint8 else actions).numpy(), total

@@ -14,7 +14,8 @@ from typing import Any
 
 from workflow_rl.agents.policies.policy_file import load_file, save_file
 from workflow_rl.output_files import MOST_OF_LONG_RECORD, NOT_OURS, read_json, replacing, write_json
-from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
+from workflow_rl.runs.checkpoint import save_checkpoint
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 from workflow_rl.runs.signature import accept, signed
 
 RECORDS = ("config.json", "machine.json", "population.json", "tune.json", "duel.json")

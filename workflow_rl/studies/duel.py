@@ -31,7 +31,7 @@ from workflow_rl.environments.source import guests, make_environment
 from workflow_rl.errors import ConfigError, UserError, message_of
 from workflow_rl.evaluation.intervals import Mean, mean_of
 from workflow_rl.output_files import begin_folder, make_folder
-from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.checkpoint import LATEST
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.duel_dir import (
     DUEL_FILE,
@@ -47,8 +47,9 @@ from workflow_rl.runs.export import write_policy
 from workflow_rl.runs.folder import can_go_on, is_finished
 from workflow_rl.runs.learner import only_warned
 from workflow_rl.runs.loop import stopped_by_signals
-from workflow_rl.runs.make_agent import LATEST, make_agent
+from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.presets import preset_named
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 from workflow_rl.runs.resume import free_on_resume, resumed_plan
 from workflow_rl.runs.run_dir import locked
 from workflow_rl.runs.saved_agent import load_saved

@@ -14,7 +14,7 @@ from workflow_rl.agents.policies.entities import Entities, Graph
 from workflow_rl.agents.policies.entity_layout import EntityLayout, layout_of
 from workflow_rl.agents.policies.network import Layers
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
-from workflow_rl.agents.policy_from_checkpoint import saved_policy
+from workflow_rl.agents.policy_from_checkpoint import policy_on, saved_policy
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.agents.spaces import Spaces
@@ -182,7 +182,7 @@ def test_the_same_weights_play_and_go_on_learning_with_another_number(network):
     agent, larger, obs = agent_for(3, network), agent_for(5, network), entities_seen(3, 9)
     agent.update([acted_on(agent, obs)], 0.0)
     parameters = agent.policy_parameters()
-    there = parameters.on(entity_layout(5), Categorical(12))
+    there = policy_on(parameters, entity_layout(5), Categorical(12))
     np.testing.assert_array_equal(there.obs_mean[:10], parameters.obs_mean[:10])
     np.testing.assert_array_equal(there.obs_mean[10:16], parameters.obs_mean[[1, 2, 3, 1, 2, 3]])
     outputs, expected = NumpyPolicy(there).outputs(with_two_more(obs)), NumpyPolicy(parameters)
@@ -197,7 +197,7 @@ def test_the_same_weights_play_and_go_on_learning_with_another_number(network):
     other = EntityLayout(4, {"features": [[0], [1]], "actions": [[0, 0], [0, 1]]})
     for layout, n_actions in ((without, 12), (other, 2)):
         with pytest.raises(ValueError, match="it learned with "):
-            parameters.on(layout, Categorical(n_actions))
+            policy_on(parameters, layout, Categorical(n_actions))
 
 
 def test_a_feature_does_not_pass_for_a_number_of_the_whole():
@@ -218,7 +218,7 @@ def test_fixed_edges_are_nothing_to_a_network_that_knows_none():
         for layout in (plain, joined)
     ]
     agents[1].load_state_dict(agents[0].state_dict())
-    agents[0].policy_parameters().on(joined, Categorical(2))
+    policy_on(agents[0].policy_parameters(), joined, Categorical(2))
 
 
 def test_a_state_with_other_tables_is_refused():

@@ -147,7 +147,7 @@ def test_a_kind_of_network_learns_acts_is_kept_and_goes_on(name, tmp_path):
     with torch.no_grad():
         learned = agent.network.outputs(agent._on_device(obs))
         exported = TorchActor(parameters).eval()(torch.from_numpy(obs))
-        values = agent.network.values(torch.from_numpy(obs))
+        values = agent.network.values(agent._on_device(obs))
     np.testing.assert_allclose(outputs, learned, atol=1e-5)
     np.testing.assert_allclose(outputs, exported, atol=1e-5)
     save_policy(tmp_path / "policy.npz", parameters, {})

@@ -9,8 +9,8 @@ import pytest
 
 from workflow_rl import TrainConfig, train
 from workflow_rl.errors import ConfigError
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import weights_digest
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 SETTINGS = {
     **{"hidden_sizes": (8,), "minibatch_size": 64, "epochs": 2},

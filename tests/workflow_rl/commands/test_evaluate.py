@@ -15,7 +15,8 @@ from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
 from workflow_rl.cage2.scoring.scoring import Cage2Scoring, ProtocolSettings
 from workflow_rl.errors import ConfigError
-from workflow_rl.runs.checkpoint import load_checkpoint, read_values, save_checkpoint, write_values
+from workflow_rl.runs.checkpoint import read_values, save_checkpoint, write_values
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 HAS_MOVIEPY = importlib.util.find_spec("moviepy") is not None
 FEW = "--episodes 2 --n-workers 1 --quiet"

@@ -10,9 +10,9 @@ from typing import Any
 from tests.cli import CART_POLE, TINY, said_by
 from workflow_rl.agents import algorithm
 from workflow_rl.environments.source import make_environment
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import new_plan
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 COUNTED: dict[str, Any] = {
     "config": TrainConfig.__init__,

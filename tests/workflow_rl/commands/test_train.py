@@ -19,9 +19,10 @@ from tests.cli import call, refused, said_by
 from workflow_rl.agents.mbpo.config import MBPOConfig
 from workflow_rl.agents.ppo.config import PPOConfig
 from workflow_rl.commands.options import spelling
-from workflow_rl.runs.checkpoint import load_checkpoint, read_values, write_values
+from workflow_rl.runs.checkpoint import read_values, write_values
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import best_of
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 from workflow_rl.runs.resolve import OF_TEACHERS
 
 TINY = (

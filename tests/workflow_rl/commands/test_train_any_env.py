@@ -12,7 +12,7 @@ import torch
 
 from tests.cli import CART_POLE, TINY, call, output_of, refused, said_by
 from tests.tiny_runs import same_weights
-from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 
 from tests.cli import call, refused, said_by
 from workflow_rl.runs import run_dir
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import read_record, weights_digest
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 TINY = (
     "--n-envs 2 --n-workers 1 --max-steps 5 --episodes-per-update 2 --total-episodes 8 "

@@ -19,9 +19,9 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.cage2.scoring.protocol import cell_spec
 from workflow_rl.collection.messages import TooManyFailuresError
 from workflow_rl.environments.episode import SeedStream, episode_spec
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import read_metrics, read_summary
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 EDGE = "ArithmeticError: the coin stands on its edge"
 

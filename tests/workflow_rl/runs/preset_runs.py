@@ -14,11 +14,11 @@ from tests.tiny_envs import CountingEnv
 from tests.tiny_runs import Learned, assert_one_episode_each, config_of, lags, recorded_updates
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.environments.env_batch import SerialEnvs
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.newest_batches import FreeRunning
 from workflow_rl.runs.presets import PRESETS
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 MBPO = {
     "batch_size": 8,

@@ -13,9 +13,9 @@ from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.team import TeamLayout
 from workflow_rl.environments.env_batch import RewardedEnvs, StepAnswers
 from workflow_rl.errors import ConfigError
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.execute import require_costs
 from workflow_rl.runs.folder import read_config, read_metrics
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 TRAIN = (
     "train-sync --env tests.costly_envs:Hasty --n-envs 2 --n-workers 1 --total-episodes 12 "

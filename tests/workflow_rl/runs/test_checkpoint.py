@@ -10,16 +10,10 @@ import torch
 from tests import tiny_runs
 from tests.cli import output_of
 from workflow_rl.errors import UserError
-from workflow_rl.runs.checkpoint import (
-    Checkpoint,
-    load_checkpoint,
-    own_policy,
-    read_values,
-    save_checkpoint,
-    write_values,
-)
+from workflow_rl.runs.checkpoint import Checkpoint, read_values, save_checkpoint, write_values
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.handed_in import LIST
+from workflow_rl.runs.read_checkpoint import load_checkpoint, own_policy
 from workflow_rl.runs.saved_agent import saved_path
 from workflow_rl.runs.training_state import TrainingState
 

@@ -24,10 +24,10 @@ from workflow_rl.runs.checkpoint import (
     MOST_OF_EMPTY,
     MOST_OF_HEADER,
     MOST_OF_VALUES,
-    load_checkpoint,
     read_values,
     write_values,
 )
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 DTYPES = [
     *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
@@ -315,7 +315,7 @@ MEASURED = """
 import resource, sys
 from pathlib import Path
 import numpy, torch
-from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 from workflow_rl.errors import UserError
 for path in sys.argv[1:]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -16,8 +16,8 @@ from tests.own_networks import Remembering
 from tests.tiny_teams import Doors, ShiftEnv
 from workflow_rl import TrainConfig, evaluate, load_agent, train
 from workflow_rl.errors import ConfigError
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import read_metrics
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 DEVICE = os.environ.get("CHECKED_DEVICE", "cuda")
 pytestmark = pytest.mark.skipif(

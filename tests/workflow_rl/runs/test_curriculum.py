@@ -12,8 +12,8 @@ from workflow_rl.collection.assignments import first_positions
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.errors import ConfigError
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 
 def test_progress_is_the_share_of_the_episodes():

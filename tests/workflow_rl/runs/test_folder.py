@@ -11,10 +11,11 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from workflow_rl.errors import UserError
-from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint
+from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import is_finished, read_config, read_metrics, read_summary
 from workflow_rl.runs.metrics import METRICS
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 from workflow_rl.runs.run_dir import RUN_FILE, NotWrittenError, RunDir, make_run_folder
 from workflow_rl.runs.training_state import TrainingState
 

@@ -11,9 +11,9 @@ from tests.workflow_rl.runs.small_runs import CNN, config_of
 from workflow_rl import api
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.errors import ConfigError, UserError
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.export import export_policy
 from workflow_rl.runs.make_agent import make_agent
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 pytestmark = pytest.mark.system
 

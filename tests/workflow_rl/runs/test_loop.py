@@ -10,11 +10,12 @@ from tests import tiny_runs
 from tests.workflow_rl.runs.small_runs import COMPILED, PPO, config_of
 from workflow_rl import api
 from workflow_rl.errors import UserError
-from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint
+from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.folder import is_finished
 from workflow_rl.runs.loop import train_policy
 from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.metrics import METRICS
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 from workflow_rl.runs.run_dir import NotWrittenError
 from workflow_rl.runs.training_state import TrainingState
 

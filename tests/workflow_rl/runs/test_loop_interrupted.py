@@ -25,9 +25,9 @@ from tests.workflow_rl.runs.small_runs import COMPILED, config_of
 from workflow_rl.cage2.guest import Cage2Guest
 from workflow_rl.collection.messages import StopRequested, TooManyFailuresError
 from workflow_rl.runs import learner
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import is_finished, read_metrics
 from workflow_rl.runs.loop import stopped_by_signals
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 from workflow_rl.runs.run_dir import NotWrittenError
 
 ROOT = Path(__file__).resolve().parents[3]

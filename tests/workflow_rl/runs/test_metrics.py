@@ -18,12 +18,12 @@ from workflow_rl import progress_bar
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.collection.rollout import Rollout
 from workflow_rl.runs import loop
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.metrics import group_of, row_of, summarise
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 from workflow_rl.runs.training_state import Seconds, TrainingState
 from workflow_rl.terminal import safe_output
 

@@ -33,12 +33,12 @@ from workflow_rl.collection.player import player_at
 from workflow_rl.environments.env_batch import SerialEnvs
 from workflow_rl.environments.episode import episode_spec
 from workflow_rl.errors import ConfigError
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import is_finished, read_metrics
 from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.newest_batches import FreeRunning
 from workflow_rl.runs.presets import KNOWN, PRESETS, RECIPES
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 
 @pytest.mark.parametrize(("mode", "name"), MODES)

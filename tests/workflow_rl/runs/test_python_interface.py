@@ -18,9 +18,9 @@ from tests.workflow_rl.runs.small_runs import PPO
 from workflow_rl import api as interface
 from workflow_rl.collection.messages import TooManyFailuresError
 from workflow_rl.errors import ConfigError
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import read_config, read_metrics
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 
 def local_env() -> Callable[..., TargetEnv]:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.tiny_runs import run, stop_before
 from tests.workflow_rl.runs.small_runs import PPO, config_of
 from workflow_rl.collection.messages import StopRequested
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import is_finished, read_metrics
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 
 def test_rollouts_given_in_steps_have_about_so_many_from_the_second_on(tmp_path):

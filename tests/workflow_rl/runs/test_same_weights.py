@@ -35,9 +35,9 @@ from tests.workflow_rl.runs.preset_runs import faulty_envs
 from tests.workflow_rl.runs.small_runs import COMPILED, ENVS, config_of
 from workflow_rl.collection.messages import StopRequested, TooManyFailuresError
 from workflow_rl.runs import learner
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import is_finished, read_metrics
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 COUNTING = ("unrolls", "lagged", "lagged unrolls", "lag 3", "lag 3 unrolls")
 

@@ -23,8 +23,9 @@ from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.policies.policy_file import save_policy
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.errors import ConfigError, UserError
-from workflow_rl.runs.checkpoint import load_checkpoint, read_values, write_values
+from workflow_rl.runs.checkpoint import read_values, write_values
 from workflow_rl.runs.folder import read_config
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 from workflow_rl.runs.resume import resumed_plan
 from workflow_rl.runs.saved_agent import load_saved
 from workflow_rl.runs.signature import SIGNATURE, changed, made_here, signed

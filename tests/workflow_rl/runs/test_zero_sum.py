@@ -9,8 +9,8 @@ import pytest
 from examples.small_games import Matrix
 from tests.cli import output_of
 from workflow_rl import evaluate
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import read_metrics
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 KUHN = "examples.small_games:Kuhn"
 

@@ -16,7 +16,7 @@ from tests.workflow_rl.studies.population_runs import EXCHANGE, N_POLICIES, SHOR
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.errors import UserError
 from workflow_rl.reporting.policies_figure import figure_of_folder
-from workflow_rl.runs.checkpoint import load_checkpoint, save_checkpoint
+from workflow_rl.runs.checkpoint import save_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import (
     POPULATION_FILE,
@@ -27,6 +27,7 @@ from workflow_rl.runs.folder import (
     runs_in,
 )
 from workflow_rl.runs.learner import Learner
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 from workflow_rl.runs.several_policies import (
     PopulationRecord,
     begin_population,

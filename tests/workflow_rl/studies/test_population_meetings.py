@@ -15,10 +15,10 @@ from tests.workflow_rl.studies.population_runs import (
 )
 from workflow_rl.collection.messages import StopRequested
 from workflow_rl.errors import ConfigError
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import read_config, read_metrics, runs_in
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.on_update import Update
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 from workflow_rl.runs.resume import resumed_plan
 from workflow_rl.runs.run_dir import NotWrittenError
 from workflow_rl.runs.several_policies import PopulationRecord, read_population

@@ -12,8 +12,8 @@ import pytest
 
 from tests.workflow_rl.workflows.test_ordered_env import SITES, Visits, fixes, needs
 from workflow_rl import TrainConfig, train
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import read_metrics, weights_digest
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 from workflow_rl.workflows.envs import OrderedEnv
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.distributions import Actions, Categorical, Choice
 from workflow_rl.agents.policies.entity_layout import EntityLayout
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
+from workflow_rl.agents.policy_from_checkpoint import policy_on
 from workflow_rl.cage2.agent.history_counts import (
     N_OF_ALL,
     N_OF_HOST,
@@ -426,5 +427,5 @@ def on_networks(
         )
     layout = View(observation, facts).entities(ActionSet(actions, facts).names)
     assert layout is not None
-    carried = policy.parameters.on(layout, Categorical(len(layout.actions)))
+    carried = policy_on(policy.parameters, layout, Categorical(len(layout.actions)))
     return carried.actor(policy.policy_version, policy.greedy)

@@ -222,7 +222,7 @@ def _played(paths: Sequence[Path], reds: Sequence[str], progress: Progress) -> l
 
 
 def _play_checkpoint(path: Path, reds: Sequence[str], is_best: bool) -> Played:
-    from workflow_rl.runs.checkpoint import load_checkpoint
+    from workflow_rl.runs.read_checkpoint import load_checkpoint
 
     label = "best" if is_best else f"{load_checkpoint(path).training.episodes:,}"
     try:

@@ -27,7 +27,7 @@ from workflow_rl.cage2.scoring import selection
 from workflow_rl.cage2.scoring.selection import candidate_score, score
 from workflow_rl.errors import UserError
 from workflow_rl.evaluation.intervals import Mean
-from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 from workflow_rl.runs.saved_agent import load_saved, policy_of, saved_path
 
 SMALL = ("--selection-episodes", "32", "--episodes", "2", "--quiet")

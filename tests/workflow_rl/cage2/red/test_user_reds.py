@@ -35,9 +35,10 @@ from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.named_by_file import require_named
 from workflow_rl.environments.source import make_environment
 from workflow_rl.errors import ConfigError
-from workflow_rl.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from workflow_rl.runs.checkpoint import Checkpoint, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.loop import train_policy
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 from workflow_rl.runs.resume import resumed_plan
 from workflow_rl.runs.saved_agent import load_player
 

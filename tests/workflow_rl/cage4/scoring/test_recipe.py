@@ -21,9 +21,9 @@ from workflow_rl.cage4.scenario.scenario4 import ENV_ID
 from workflow_rl.cage4.scoring import selection
 from workflow_rl.collection.messages import StopRequested
 from workflow_rl.errors import ConfigError
-from workflow_rl.runs.checkpoint import load_checkpoint
 from workflow_rl.runs.folder import weights_digest
 from workflow_rl.runs.learner import Learner
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 

@@ -21,7 +21,7 @@ from workflow_rl.cage4.scenario.scenario4 import COUNTED_STEPS, RED_AGENTS
 from workflow_rl.cage4.scoring import selection
 from workflow_rl.cage4.scoring.selection import choose_best_candidate, totals_of
 from workflow_rl.environments.episode import SeedStream, episode_spec
-from workflow_rl.runs.checkpoint import load_checkpoint
+from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 SETTINGS = {"hidden_sizes": (8,), "minibatch_size": 1000, "epochs": 1}
 

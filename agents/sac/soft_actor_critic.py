@@ -221,7 +221,7 @@ def actions_kind(distribution: Distribution) -> OfChoices | OfNumbers:
         return OfChoices(distribution)
     if isinstance(distribution, SquashedGaussian):
         return OfNumbers(distribution)
-    raise ValueError(f"no soft actor-critic learns {distribution}")
+    raise ValueError(f"soft actor-critic cannot learn {distribution}")
 
 
 class LearnedPolicy(NamedTuple):

@@ -403,8 +403,8 @@ def _gaussian_over(space: spaces.Box) -> DiagonalGaussian:
 
 
 def unflattener(space: spaces.Space[Any], is_batch: bool = False) -> Unflatten:
-    """Return a function from a sampled action to an action of the space. The function shapes, and
-    shifts to the space's start or clips to its bounds. is_batch: the function takes M actions."""
+    """Return a function from a sampled action to an action of the space. The function changes the
+    shape, and adds the space's start or clips to its bounds. is_batch: it takes M actions."""
     if isinstance(space, spaces.Discrete):
         start = int(space.start)
         if is_batch:
@@ -433,7 +433,7 @@ def unflattener(space: spaces.Space[Any], is_batch: bool = False) -> Unflatten:
 
 
 def first_of(space: spaces.Space[Any]) -> Any:
-    """Return the smallest action of a space of choices, which is no Tuple or Dict."""
+    """Return the smallest action of a space of choices, but not of a Tuple or Dict."""
     return space.low if isinstance(space, spaces.Box) else getattr(space, "start", 0)
 
 

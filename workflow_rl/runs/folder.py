@@ -94,7 +94,7 @@ def population_record(path: Path) -> PopulationRecord | None:
 
 
 def runs_in(*paths: Path) -> list[Path]:
-    """Return the folders of all runs in these folders, each of a run or of several policies.
+    """Return the folders of all runs in these folders of a run or of several policies.
 
     Raises UserError.
     """

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.collection.local_pool import LocalPool
-from workflow_rl.environments.env_batch import EnvBatchFactory, EpisodeError, Obs, StepAnswers
+from workflow_rl.environments.env_batch import EnvBatchFactory, Obs, StepAnswers
 from workflow_rl.environments.episode import EpisodeSpec
 
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
@@ -86,25 +86,6 @@ class ObedientEnvs:
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         self._obey("step")
         time.sleep(self._delay)
-        return self._envs.step(envs, actions)
-
-
-class UnplayableEpisode:
-    def __init__(self, make_envs: EnvBatchFactory, number: int, n_envs: int) -> None:
-        self.n_envs = n_envs
-        self._envs = make_envs(n_envs)
-        self._number = number
-        self._specs: dict[int, EpisodeSpec] = {}
-        self.close = self._envs.close
-
-    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
-        self._specs.update(zip(envs, specs, strict=True))
-        return self._envs.reset(envs, specs)
-
-    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
-        for spec in (self._specs[env] for env in envs):
-            if spec.number == self._number:
-                raise EpisodeError(spec) from ArithmeticError("it cannot be played")
         return self._envs.step(envs, actions)
 
 

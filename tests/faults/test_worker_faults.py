@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.checks import assert_counted_once, assert_sound
-from tests.faults.injection import FaultPlan, Injector, ObedientEnvs, UnplayableEpisode
+from tests.faults.injection import FaultPlan, Injector, ObedientEnvs
 from tests.faults.runs import MODES, SAME_WEIGHTS, SIMULATORS, config_of
 from tests.processes import survivors, workers_of
 from tests.tiny_runs import recorded_updates, run, same_weights
@@ -49,23 +49,6 @@ def strike(
     assert_counted_once(path, config, trajectories)
     assert_sound(path, finished=True)
     assert not survivors(workers_of(), 5)
-
-
-@pytest.mark.parametrize("simulator", ["compiled"], indirect=True)
-@pytest.mark.parametrize("mode", ["sync", pytest.param("lag-1", marks=pytest.mark.slow)])
-def test_only_an_unplayable_episode_is_left_out(mode, simulator, tmp_path):
-    """The same episode, and nothing else, with any number of workers."""
-    unplayable = 30
-    for n_workers in ("1", "3"):
-        more = ("--n-workers", n_workers, "--max-worker-failures", "10")
-        config = config_of(mode, simulator, 5, *more)
-        make_envs = functools.partial(UnplayableEpisode, config.environment.make_envs, unplayable)
-        with recorded_updates() as updates:
-            run(tmp_path / n_workers, config, make_envs=make_envs)
-        numbers = [trajectory.episode for _, learned in updates for trajectory in learned]
-        assert len(set(numbers)) == len(numbers)
-        assert set(range(max(numbers) + 1)) - set(numbers) == {unplayable}
-    assert same_weights(tmp_path / "1", tmp_path / "3")
 
 
 A_FEW = {"kill": 6, "stop": 1, "create": 1, "reset": 1, "step": 2}

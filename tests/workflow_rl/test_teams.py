@@ -1,7 +1,5 @@
 """Runs of a team: the same weights for any number of workers, kinds of training, and resumes."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from tests.tiny_teams import Doors, Kinds, ShiftEnv, Shifts, deadly
+from tests.cli import output_of
+from tests.tiny_teams import Doors, Kinds, ShiftEnv, Shifts
 from workflow_rl import TrainConfig, evaluate, learning_curves, load_agent, record, train
 from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import PolicyParameters
@@ -19,8 +17,6 @@ from workflow_rl.agents.policies.team_policy import TeamParameters
 from workflow_rl.agents.team import TeamLayout
 from workflow_rl.cage2.scoring.players import load_trained
 from workflow_rl.collection.schedule import BegunBatch, Share
-from workflow_rl.commands.export import export
-from workflow_rl.commands.report import report as report_command
 from workflow_rl.environments.agent_player import Team
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.errors import ConfigError, ObservationError, UserError
@@ -51,43 +47,6 @@ def trained(
     config = TrainConfig(mode, env="shift", settings=settings, **given)
     train(config, path, env=env, resume=resume, init_from=init_from)
     return weights_digest(load_checkpoint(path / "checkpoint.safetensors").agent["network"])
-
-
-def lagging(lag: int, network: str) -> dict[str, Any]:
-    learning = {
-        "critic": "central",
-        "correction": "vtrace" if lag else "none",
-        "network": network,
-    }
-    return {"async_rl": bool(lag), "settings": learning, "n_envs": 5}
-
-
-@pytest.fixture(scope="module", params=[(0, "mlp"), (1, "mlp"), (1, "gru")], ids=str)
-def one(request: Any, tmp_path_factory: Any) -> tuple[dict[str, Any], str]:
-    """Return changes of the config, and the weights of a run with them that one worker has played
-    undisturbed."""
-    (lag, _), folder = request.param, tmp_path_factory.mktemp("one")
-    changes = lagging(*request.param)
-    weights = trained(folder, **changes)
-    assert [row["policy_lag_max"] for row in read_metrics(folder)] == [0, lag, lag, lag]
-    return changes, weights
-
-
-@pytest.mark.parametrize(("mode", "n_workers"), [("async", 5), ("sync", 2)])
-def test_weights_do_not_depend_on_workers_mode_or_a_kill(
-    tmp_path: Path, one: tuple[dict[str, Any], str], mode: str, n_workers: int
-) -> None:
-    changes, weights = one
-    folder = tmp_path / "run"
-    killed = {"env": deadly(tmp_path), "n_workers": n_workers}
-    assert trained(folder, mode, **killed, **changes) == weights
-    assert sum(row["workers_restarted"] for row in read_metrics(folder)) >= 1
-
-
-def test_weights_do_not_depend_on_a_resume(tmp_path: Path, one: tuple[dict[str, Any], str]) -> None:
-    changes, weights = one
-    trained(tmp_path / "run", total_episodes=12, **changes)
-    assert trained(tmp_path / "run", resume=True, n_workers=2, **changes) == weights
 
 
 @pytest.mark.parametrize("network", ["gru", "lstm", "frame-stack"])
@@ -134,11 +93,7 @@ def test_a_team_learns(tmp_path: Path) -> None:
     scores = evaluate(tmp_path / "run", episodes=3, env=ShiftEnv, n_workers=1)
     assert scores.mean > 10  # Chance gives 6, the best is 8 + 3 or so.
     assert played(load_agent(tmp_path / "run", env=ShiftEnv), 3) == scores.returns
-    exported = CliRunner().invoke(
-        export,
-        [str(tmp_path / "run"), "--format", "npz", "--output", str(tmp_path / "team.npz")],
-    )
-    assert exported.exit_code == 0, exported.output
+    output_of("export", tmp_path / "run", "--format", "npz", "--output", tmp_path / "team.npz")
     assert played(load_agent(tmp_path / "team.npz", env=ShiftEnv), 3) == scores.returns
     assert played(load_agent(tmp_path / "team.npz", env=Shifts), 3) == scores.returns
 
@@ -154,9 +109,7 @@ def test_agents_may_have_actions_of_any_kind(tmp_path: Path) -> None:
     assert trained(run, resume=True, env=Kinds, total_episodes=30) not in weights
     scores = evaluate(run, episodes=3, env=Kinds, n_workers=1)
     assert played(load_agent(run, env=Kinds), 3, Kinds()) == pytest.approx(scores.returns)
-    arguments = [str(run), "--format", "npz", "--output", str(tmp_path / "team.npz")]
-    exported = CliRunner().invoke(export, arguments)
-    assert exported.exit_code == 0, exported.output
+    output_of("export", run, "--format", "npz", "--output", tmp_path / "team.npz")
     again = load_agent(tmp_path / "team.npz", env=Kinds)
     assert played(again, 3, Kinds()) == pytest.approx(scores.returns)
 
@@ -182,8 +135,7 @@ def test_a_team_learns_on_entities(tmp_path: Path) -> None:
     assert scores.mean > 25  # Chance gives 7, the best is 30.
     assert played(load_agent(run, env=Doors), 3, Doors()) == scores.returns
     file = tmp_path / "team.npz"
-    exported = CliRunner().invoke(export, [str(run), "--format", "npz", "--output", str(file)])
-    assert exported.exit_code == 0, exported.output
+    output_of("export", run, "--format", "npz", "--output", file)
     assert played(load_agent(file, env=Doors), 3, Doors()) == scores.returns
     lessons = {"teacher": str(run), "teacher_episodes": 20, "teacher_epochs": 4}
     copy = trained(tmp_path / "copy", env=Doors, total_episodes=6, settings=settings, **lessons)
@@ -197,17 +149,6 @@ def test_a_team_learns_on_entities(tmp_path: Path) -> None:
     assert trained(tmp_path / "two", "sync", n_workers=2, total_episodes=12, **changes) == kept
     trained(tmp_path / "kept", resume=True, **changes)
     assert all(row["teacher_loss"] > 0 for row in read_metrics(tmp_path / "kept"))
-
-
-@pytest.mark.parametrize("lag", [0, 1])
-def test_weights_of_a_team_on_entities_do_not_depend_on_workers_or_a_resume(
-    tmp_path: Path, lag: int
-) -> None:
-    changes = {"env": Doors, "async_rl": bool(lag), "settings": {**POOLING, "critic": "central"}}
-    weights = trained(tmp_path / "one", **changes)
-    assert trained(tmp_path / "sync", "sync", n_workers=2, **changes) == weights
-    trained(tmp_path / "resumed", total_episodes=12, **changes)
-    assert trained(tmp_path / "resumed", resume=True, **changes) == weights
 
 
 def test_another_run_begins_with_a_team_on_entities(tmp_path: Path) -> None:
@@ -236,10 +177,7 @@ def test_metrics_of_each_agent_and_each_policy(tmp_path: Path) -> None:
     figure = learning_curves(tmp_path / "run")
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert names == ["all", "early", "late"]
-    report = CliRunner().invoke(
-        report_command, [str(tmp_path / "run"), "--output", str(tmp_path / "page.html")]
-    )
-    assert report.exit_code == 0, report.output
+    output_of("report", tmp_path / "run", "--output", tmp_path / "page.html")
     assert ">late<" in (tmp_path / "page.html").read_text()
 
 
@@ -281,9 +219,8 @@ def test_a_team_on_entities_is_exported_as_onnx_models(tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
     trained(tmp_path / "run", env=Doors, total_episodes=6, settings=POOLING)
     (tmp_path / "team").mkdir()
-    words = [str(tmp_path / "run"), "--format", "onnx", "--output", str(tmp_path / "team")]
-    exported = CliRunner().invoke(export, words)
-    assert exported.exit_code == 0, exported.output
+    words = ["export", tmp_path / "run", "--format", "onnx", "--output", tmp_path / "team"]
+    output_of(*words)
     team, env = load_agent(tmp_path / "run", env=Doors), Doors()
     for file in json.loads((tmp_path / "team" / "team.json").read_text()):
         session = onnxruntime.InferenceSession(str(tmp_path / "team" / file["file"]))
@@ -295,9 +232,7 @@ def test_a_team_on_entities_is_exported_as_onnx_models(tmp_path: Path) -> None:
                 given["agent"] = np.arange(len(given["obs"]))
             (outputs,) = session.run(None, given)
             assert [expected[name] for name in file["agents"]] == outputs.argmax(1).tolist()
-    again = CliRunner().invoke(export, words)
-    assert again.exit_code == 2
-    assert "is not empty" in again.output
+    assert "is not empty" in output_of(*words, code=2)
 
 
 @pytest.mark.parametrize("batching", ["whole-batches", "first-come"])

@@ -1,7 +1,5 @@
 """Small runs on environments of every kind."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.own_networks import Remembering
@@ -43,6 +41,22 @@ OTHERS: dict[str, dict[str, Any]] = {
         "network": Remembering,
         "settings": {**OWN, "critic": "central"},
     },
+    "central critic": {
+        "env": "tests.tiny_teams:ShiftEnv",
+        "total_steps": 180,
+        "settings": PPO.changed(critic="central"),
+    },
+    "V-trace of a team": {
+        "env": "tests.tiny_teams:ShiftEnv",
+        "total_steps": 180,
+        "settings": PPO.changed(critic="central", correction="vtrace", network="gru"),
+    },
+    "team on entities": {
+        "env": "tests.tiny_teams:Doors",
+        "total_steps": 180,
+        "settings": PPO.changed(network="entities", network_args={"heads": 0}, critic="central"),
+    },
+    "told an order": {"env": "examples.ordered_visits:make", "total_steps": 900},
     **{
         f"channels {shown}": {
             "env": "tests.any_envs:PictureEnv",

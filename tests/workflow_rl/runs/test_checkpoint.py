@@ -1,4 +1,3 @@
-import dataclasses
 import shutil
 from pathlib import Path
 
@@ -7,7 +6,6 @@ import pytest
 import safetensors.torch
 import torch
 
-from tests import tiny_runs
 from tests.cli import output_of
 from workflow_rl.errors import UserError
 from workflow_rl.runs.checkpoint import Checkpoint, read_values, save_checkpoint, write_values
@@ -18,30 +16,13 @@ from workflow_rl.runs.saved_agent import saved_path
 from workflow_rl.runs.training_state import TrainingState
 
 
-def a_checkpoint() -> Checkpoint:
-    training = TrainingState(updates=3, episodes=72, best_score=-12.5)
-    training.recent_returns.extend([-1.0, -2.0])
-    return Checkpoint({"seed": 7}, {"weight": torch.arange(3.0)}, training)
-
-
-def test_round_trip(tmp_path):
-    save_checkpoint(tmp_path / "checkpoint.safetensors", a_checkpoint())
-    loaded = load_checkpoint(tmp_path / "checkpoint.safetensors")
-    assert loaded.config == {"seed": 7}
-    assert loaded.training == a_checkpoint().training
-    assert torch.equal(loaded.agent["weight"], torch.arange(3.0))
-    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.safetensors"]
-
-
 @pytest.mark.parametrize("actions", [
     np.random.default_rng(0).integers(0, 256, 100_000),
     np.array([[0, 256], [1, 2]]), np.array([-1, 0]), np.array([0.5], np.float32),
 ], ids=["choices", "large", "negative", "continuous"])  # fmt: skip
 def test_actions_of_an_episode_that_does_not_end_take_little_room(actions, tmp_path):
     state = TrainingState(slots=[(0, actions, None), (1, None, None)])
-    save_checkpoint(
-        tmp_path / "one.safetensors", dataclasses.replace(a_checkpoint(), training=state)
-    )
+    save_checkpoint(tmp_path / "one.safetensors", Checkpoint({}, {}, state))
     assert (tmp_path / "one.safetensors").stat().st_size < 200_000
     (_, loaded, _), nothing = load_checkpoint(tmp_path / "one.safetensors").training.slots
     assert loaded.dtype == actions.dtype
@@ -122,13 +103,11 @@ def test_what_is_no_checkpoint_is_named(name, write, said, tmp_path):
         ("agent", "distribution"),
     ],
 )
-def test_one_of_another_version_is_refused_in_one_line(tmp_path, part, name):
-    path = tmp_path / "checkpoint.safetensors"
-    tiny_runs.run(tmp_path, tiny_runs.config_of(total_episodes=6))
-    content = read_values(path)
+def test_one_of_another_version_is_refused_in_one_line(undisturbed, tmp_path, part, name):
+    content = read_values(undisturbed("Counting") / "checkpoint.safetensors")
     del (content if part is None else content[part])[name]
-    write_values(path, content)
-    options = ["--resume", str(tmp_path), "--total-episodes", "12"]
+    write_values(tmp_path / "checkpoint.safetensors", content)
+    options = ["--resume", str(tmp_path), "--total-steps", "900"]
     again = output_of("train-async", *options, code=2)
     assert "another version of the package" in again
     assert "Traceback" not in again

@@ -1,7 +1,5 @@
 """Runs that are stopped, killed or fail leave what it takes to go on, and say so."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -28,7 +26,6 @@ from workflow_rl.runs import learner
 from workflow_rl.runs.folder import is_finished, read_metrics
 from workflow_rl.runs.loop import stopped_by_signals
 from workflow_rl.runs.read_checkpoint import load_checkpoint
-from workflow_rl.runs.run_dir import NotWrittenError
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -103,34 +100,6 @@ def test_killed_at_a_random_moment_and_resumed(undisturbed, tmp_path):
     else:
         assert result.exit_code == 0, result.output
     assert same_weights(path, undisturbed("CAGE-2"))
-
-
-def end_by_signal() -> None:
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-def fill_disk() -> None:
-    raise NotWrittenError("metrics.csv cannot be written: No space left on device")
-
-
-@pytest.mark.parametrize(("end", "code"), [(end_by_signal, 128 + signal.SIGTERM), (fill_disk, 1)])
-def test_a_command_that_is_stopped_says_how_to_go_on(end, code, tmp_path):
-    path = tmp_path / "run"
-
-    def end_third() -> None:
-        if len(updates) == 3:
-            end()
-
-    options = [*COMMAND_LINE, "--total-episodes", "100000", "--checkpoint-every", "100000"]
-    with tiny_runs.recorded_updates(end_third) as updates:
-        said = output_of("train-async", *options, "--run-dir", path, code=code)
-    assert f"--resume {path}" in said
-    assert "Traceback" not in said
-    if end is end_by_signal:
-        state = load_checkpoint(path / "checkpoint.safetensors").training
-        assert state.updates == len(read_metrics(path)) == 3
-    else:
-        assert "metrics.csv cannot be written: No space left" in said
 
 
 def test_a_second_signal_stops_at_once(tmp_path):

@@ -1,7 +1,5 @@
 """Whole runs of --algorithm mbpo: as reproducible, and as well told, as PPO's."""
 
-from __future__ import annotations
-
 import math
 import shutil
 from pathlib import Path
@@ -150,14 +148,13 @@ def test_the_trace_tells_learning_a_model_from_learning_to_act(tmp_path):
 
 
 @pytest.mark.parametrize("algorithm", ["sac", "mbpo"])
-@pytest.mark.parametrize("ppo", [None, {"learning_rate": 0.01}])
-def test_from_python_on_the_environments_of_a_function(algorithm, ppo, tmp_path):
+def test_from_python_on_the_environments_of_a_function(algorithm, tmp_path):
     def make_env() -> TargetEnv:  # Which nobody can import.
         return TargetEnv(length=8)
 
     path = tmp_path / "run"
     own = MBPO if algorithm == "mbpo" else FOR_EITHER
-    settings = {**own, "warm_up_steps": 16, **(ppo or {})}
+    settings = {**own, "warm_up_steps": 16, "learning_rate": 0.01}
     counts = {"total_steps": 48, "steps_per_update": 24}
     config = TrainConfig("async", 1, algorithm=algorithm, settings=settings, **counts)
     interface.train(config, path, env=make_env)
@@ -165,7 +162,7 @@ def test_from_python_on_the_environments_of_a_function(algorithm, ppo, tmp_path)
     assert [row["real_steps"] for row in read_metrics(path)] == [64]
     settings = read_config(path).settings
     assert settings.activation == "relu"
-    assert settings.learning_rate == (1e-3 if ppo is None else 0.01)
+    assert settings.learning_rate == 0.01
     assert settings.reward_scale == 1
     assert interface.load_agent(path, env=make_env).act(np.zeros(2, np.float32)).shape == (2,)
     longer = config.changed(total_steps=72)

@@ -1,7 +1,5 @@
 """An agent remembers whether its actions are to be sampled, wherever it goes."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys
@@ -120,12 +118,6 @@ def test_an_agent_that_plays_much_worse_greedily_is_told(sign, tmp_path, caplog)
     api.load_agent(sign, greedy=True)
     assert not warned(caplog), "this was asked for"
     assert LINE in output_of("compare", sign)
-
-
-def test_evaluating_from_python_warns_too(tmp_path, caplog):
-    output_of(*TRAIN, f"{__name__}:Sign", "--run-dir", tmp_path / "run")
-    api.evaluate(tmp_path / "run", 2, n_workers=1)
-    assert warned(caplog) == 1
 
 
 def test_no_agent_that_plays_as_it_trained_is_told(tmp_path, caplog):

@@ -1,8 +1,6 @@
 """Each preset's promises: which weights act, what is dropped, that nothing else is lost, and what a
 run that is stopped or fails leaves."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -13,7 +11,14 @@ import pytest
 
 from tests.patience import eventually
 from tests.tiny_envs import CountingEnv, RaisingEnv
-from tests.tiny_runs import assert_nothing_missing, config_of, lags, recorded_updates, run
+from tests.tiny_runs import (
+    assert_nothing_missing,
+    config_of,
+    lags,
+    recorded_updates,
+    run,
+    same_weights,
+)
 from tests.workflow_rl.conftest import assert_same_trajectories
 from tests.workflow_rl.runs.preset_runs import (
     MODES,
@@ -66,62 +71,6 @@ def test_what_is_learned_from_is_what_was_played(mode, name, beside, tmp_path):
         assert_nothing_missing(learned_in(updates), 5)
     if not config.async_rl:
         assert all(lag == {0} for lag in lags(updates))
-
-
-@pytest.mark.parametrize("name", ["rsl-batch", "sample-factory-async", "continuous"])
-def test_a_slow_learner_and_what_waits_for_it(name, tmp_path):
-    capacity = 2
-    drops = PRESETS[name].get("when_full") == "drop"
-    changes = {
-        "num_batches_to_accumulate": capacity,
-        "take_all": False,
-        # Episodes that are dropped count, and while the learner waits hundreds may be: the run is
-        # stopped.
-        "total_episodes": 1_000_000,
-        # Of several, one that got no core for a while brings what is older still.
-        "n_workers": 1,
-    }
-
-    def enough(schedule: FreeRunning) -> bool:
-        return len(schedule._waiting) == capacity and bool(schedule._dropped or not drops)
-
-    def wait_and_in_the_end_stop() -> None:
-        eventually(lambda: enough(schedules[-1]))
-        if len(updates) == 12:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    with (
-        entered_schedules() as schedules,
-        recorded_updates(wait_and_in_the_end_stop) as updates,
-        pytest.raises(StopRequested),
-    ):
-        run(tmp_path, preset_config("async", name, **changes))
-    summary = json.loads((tmp_path / "summary.json").read_text())
-    check_books(tmp_path, updates)
-    check_trajectories(updates, 4)
-    rows = read_metrics(tmp_path)
-    assert max(row["queue_length"] for row in rows) <= capacity
-    assert max(row["queue_length"] for row in rows[2:]) >= capacity - 1
-    # Not older than those that may wait, the one that finds no room, and what is in the making.
-    assert max(max(lag) for lag in lags(updates)) <= capacity + 2
-    if drops:
-        assert summary["dropped_steps"] > 0
-        steps = sum(t.length for t in learned_in(updates))
-        assert summary["env_steps"] == steps + summary["dropped_steps"]
-    else:
-        assert summary["dropped_steps"] == 0
-        assert_nothing_missing(learned_in(updates), 5)
-
-
-def test_continuous_learns_from_all_that_waits(tmp_path):
-    changes = {"num_batches_to_accumulate": 10_000, "total_episodes": 100}
-    with learner_that_waits(lambda schedule: len(schedule._waiting) >= 4) as updates:
-        summary = run(tmp_path, preset_config("async", "continuous", **changes))
-    assert summary["dropped_steps"] == 0
-    assert all(row["queue_length"] == 0 for row in read_metrics(tmp_path))
-    smallest = 2 * 4  # The unroll of the worker with two of the five envs.
-    assert all(sum(t.length for t in learned) >= 4 * smallest for _, learned in updates[1:])
-    assert_nothing_missing(learned_in(updates), 5)
 
 
 def test_alf_learns_from_one_workers_unroll_at_a_time(tmp_path):
@@ -266,6 +215,7 @@ def test_complete_episodes_are_learned_once_through_every_stop(
         while not is_finished(tmp_path):
             with suppress(StopRequested):
                 run(tmp_path, config)
+    check_books(tmp_path, updates)
     numbers = [t.episode for t in learned_in(updates)]
     assert len(set(numbers)) == len(numbers), "an episode is learned from twice"
     assert all(len(learned) >= config.episodes_per_update for _, learned in updates)
@@ -287,7 +237,8 @@ def test_complete_episodes_are_learned_once_through_every_stop(
     ],
 )
 def test_an_episode_that_always_raises_is_left_out(mode, name, tmp_path):
-    """By a run and by what goes on with it; it counts as played."""
+    """By a run and by what goes on with it, with any number of workers; it counts as played."""
+    path = tmp_path / "run"
     config = config_of(mode) if name is None else preset_config(mode, name)
     if config.batching == "first-come":
         # Of two workers that run freely one might play too little to come to the episode.
@@ -298,16 +249,19 @@ def test_an_episode_that_always_raises_is_left_out(mode, name, tmp_path):
         return SerialEnvs(lambda: RaisingEnv(frozenset([broken.env_seed])), n_envs)
 
     with recorded_updates() as updates:
-        summary = run(tmp_path, config, make_envs=make_envs)
+        summary = run(path, config, make_envs=make_envs)
+    if name is None:
+        run(tmp_path / "alone", config.changed(n_workers=1), make_envs=make_envs)
+        assert same_weights(path, tmp_path / "alone")
     more = config.changed(total_episodes=2 * config.total_episodes)
     with recorded_updates() as later:
-        run(tmp_path, more, make_envs=make_envs)
+        run(path, more, make_envs=make_envs)
     steps = [t.steps_before + t.length for t in learned_in(updates + later) if t.episode == 17]
     assert not steps or max(steps) == 1, "it raises at its second step"
-    assert load_checkpoint(tmp_path / "checkpoint.safetensors").training.skipped_episodes == [17]
+    assert load_checkpoint(path / "checkpoint.safetensors").training.skipped_episodes == [17]
     if config.batching == "exact-lag":
         assert summary["skipped_episodes"] == [17]
-    assert sum(row["skipped_episodes"] for row in read_metrics(tmp_path)) == 1
+    assert sum(row["skipped_episodes"] for row in read_metrics(path)) == 1
     if name is None:
         played = {t.episode for t in learned_in(updates + later)}
         assert played == set(range(2 * config.total_episodes)) - {17}

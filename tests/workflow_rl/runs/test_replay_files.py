@@ -1,8 +1,6 @@
 """The steps that an agent remembers, in files: the same when they are read, few and small, whole at
 any moment, and refused if they are not as they were saved."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import os
@@ -83,13 +81,6 @@ def inodes(folder: Path) -> dict[str, int]:
     return {file.name: file.stat().st_ino for file in folder.glob("*")}
 
 
-@pytest.fixture
-def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files need not be on the disk."""
-    monkeypatch.setattr(os, "fsync", lambda file: None)
-
-
-@pytest.mark.usefixtures("_in_a_hurry")
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     capacity=st.integers(1, 60),
@@ -119,7 +110,6 @@ def test_what_is_written_is_read(capacity, saves, tmp_path_factory):
     assert all_of(again) == all_of(agent)
 
 
-@pytest.mark.usefixtures("_in_a_hurry")
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     capacity=st.integers(1, 1000),

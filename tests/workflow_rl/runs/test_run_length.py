@@ -1,7 +1,5 @@
 """When a run in steps or episodes ends, and how it goes on past its end."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -10,12 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tiny_runs import run, stop_before
+from tests.tiny_runs import run
 from tests.workflow_rl.runs.small_runs import PPO, config_of
-from workflow_rl.collection.messages import StopRequested
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.folder import is_finished, read_metrics
-from workflow_rl.runs.read_checkpoint import load_checkpoint
+from workflow_rl.runs.folder import read_metrics
 
 
 def test_rollouts_given_in_steps_have_about_so_many_from_the_second_on(tmp_path):
@@ -89,16 +85,3 @@ def test_a_finished_run_goes_on_past_its_end(kind, unit, tmp_path):
     done = "env_steps" if unit == "total_steps" else "episodes"
     assert summary[done] == rows[-1][done] >= second
     assert math.isfinite(rows[-1]["policy_loss"])
-
-
-def test_an_extended_run_that_was_stopped_goes_on(tmp_path):
-    """Its summary is of the shorter run; nothing may take it for finished."""
-    path = tmp_path / "run"
-    run(path, config_of("CartPole"))
-    assert (path / "summary.json").exists()
-    longer = config_of("CartPole", total_steps=3000)
-    with pytest.raises(StopRequested):
-        run(path, longer, stop_before(0))
-    assert not is_finished(path)
-    run(path, longer)
-    assert load_checkpoint(path / "checkpoint.safetensors").training.env_steps >= 3000

@@ -1,8 +1,6 @@
 """A run ends with the same weights whatever happens on the way: for any workers, in both modes,
 when workers die, and when the run is stopped and goes on."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import os
@@ -16,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from examples import ordered_visits
 from tests.any_envs import MaskedPuzzleEnv, PuzzleEnv
 from tests.faulty_env import FaultyEnv
 from tests.patience import eventually
@@ -64,6 +63,7 @@ def dies(path: Path, config: TrainConfig) -> None:
     envs: dict[str, Callable[[], Any]] = {
         "tests.any_envs:PuzzleEnv": PuzzleEnv,
         "tests.any_envs:MaskedPuzzleEnv": MaskedPuzzleEnv,
+        "examples.ordered_visits:make": ordered_visits.make,
     }
 
     def make_env() -> FaultyEnv:
@@ -154,6 +154,7 @@ HAPPENS: dict[str, Callable[[Path, TrainConfig], None]] = {
     "two learner threads": with_other(learner_threads=2),
     "7 envs": with_other(n_envs=7, n_workers=7),
     "mask in obs": with_other(env_args={"in_obs": True}),
+    "actions by name": with_other(env="tests.any_envs:NamedPuzzleEnv"),
     "compiled": with_other(env_args=COMPILED),
 }
 ROWS = [
@@ -195,6 +196,10 @@ ROWS = [
     ("budgets", "lagged unrolls", "async", 2, "killed"),
     ("budgets of a team", "episodes", "sync", 5, "nothing"),
     ("budgets of a team", "lagged", "async", 1, "stopped 1"),
+    ("mlp", "episodes", "async", 1, "actions by name"),
+    ("mlp", "episodes", "sync", 2, "actions by name"),
+    ("told an order", "episodes", "sync", 2, "dies"),
+    ("told an order", "episodes", "async", 1, "stopped 1"),
     ("other reward", "unrolls", "sync", 5, "nothing"),
     ("curriculum", "episodes", "sync", 2, "stopped 3"),
     ("curriculum", "lagged", "async", 1, "stopped 3"),
@@ -229,6 +234,15 @@ OF_NETWORKS = [
     ("entities", "episodes", "sync", 5, "nothing"),
     ("entities", "lagged unrolls", "async", 1, "nothing"),
     ("entities", "episodes", "async", 2, "dies"),
+    ("central critic", "episodes", "async", 5, "dies"),
+    ("central critic", "episodes", "sync", 2, "stopped 2"),
+    ("V-trace of a team", "lagged", "async", 5, "dies"),
+    ("V-trace of a team", "lagged", "sync", 2, "dies"),
+    ("V-trace of a team", "lagged", "async", 2, "stopped 2"),
+    ("team on entities", "episodes", "sync", 2, "nothing"),
+    ("team on entities", "episodes", "async", 1, "stopped 1"),
+    ("team on entities", "lagged", "sync", 2, "nothing"),
+    ("team on entities", "lagged", "async", 1, "stopped 1"),
     *itertools.product(
         ("channels last", "channels beside"),
         ("episodes", "unrolls", "lagged unrolls"),

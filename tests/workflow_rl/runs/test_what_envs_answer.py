@@ -1,8 +1,6 @@
 """What runs make of an environment's answers: ends of episodes, numbers that are none, entries that
 are left out, and masks of actions."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 
@@ -153,14 +151,6 @@ def test_entries_that_are_left_out_change_no_weights(tmp_path):
     actions = [api.load_agent(path).act(obs).tolist() for path in (talking, exported)]
     assert actions[0] == actions[1]
     assert api.evaluate(exported, 2).returns == api.evaluate(loud, 2).returns
-
-
-def test_masks_of_a_method_and_actions_by_name_change_no_weights(tmp_path):
-    run(tmp_path / "plain", config_of("tests.any_envs:MaskedPuzzleEnv"))
-    for mode, n_workers in (("async", 1), ("async", 5), ("sync", 2)):
-        path = tmp_path / f"{mode}-{n_workers}"
-        run(path, config_of("tests.any_envs:NamedPuzzleEnv", mode=mode, n_workers=n_workers))
-        assert same_weights(path, tmp_path / "plain")
 
 
 @pytest.mark.system

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from scripts.benchmark_peers import compare, tables
 from scripts.benchmark_peers.tables import BETWEEN, gains, page_tables, spread
-from workflow_rl.commands.main import main
+from tests.cli import output_of
 
 
 def row(name: str, simulator: str, index: int, rate: float, **more: Any) -> dict[str, Any]:
@@ -114,9 +114,8 @@ def test_our_trainers_take_what_they_are_called_with(trainer, simulator, tmp_pat
     _, program, *options = compare.own_command(trainer, simulator, tmp_path)
     assert Path(program).exists()
     command = "train-sync" if trainer == "sync" else "train-async"
-    result = CliRunner().invoke(main, [command, *options, "--dry-run"])
-    assert result.exit_code == 0, result.output
-    values = {line.rpartition("  # ")[0] for line in result.output.splitlines()}
+    said = output_of(command, *options, "--dry-run")
+    values = {line.rpartition("  # ")[0] for line in said.splitlines()}
     assert {"n_envs: 8", f"simulator: {simulator}"} <= values
 
 
@@ -135,15 +134,17 @@ def test_everyone_has_a_turn_and_all_is_written_at_the_end(monkeypatch, tmp_path
     monkeypatch.setattr(compare, "installed", lambda names: {"sb3": Path("python")})
     monkeypatch.setattr(compare, "versions", lambda python, names: {"it": "1"})
     options = ["--json", str(written)]
-    result = CliRunner().invoke(compare.main, options, catch_exceptions=False)
-    assert result.exit_code == 0, result.output
+
+    def measure(*more: str) -> None:
+        result = CliRunner().invoke(compare.main, [*more, *options], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+
+    measure()
     everyone = [(name, on) for on, names in compare.ENTRIES.items() for name in names]
     assert asked == everyone + everyone[::-1]
     assert len(json.loads(written.read_text())["rows"]) == 2 * len(everyone)
     assert "1 (1 to 1) times" in page.read_text()
-    alone = ["--simulator", "compiled", "--rounds", "1", *options]
-    result = CliRunner().invoke(compare.main, alone, catch_exceptions=False)
-    assert result.exit_code == 0, result.output
+    measure("--simulator", "compiled", "--rounds", "1")
     told = json.loads(written.read_text())
     before = json.loads(compare.ROWS.read_text())
     others = [row for row in before["rows"] if row["simulator"] != "compiled"]
@@ -152,8 +153,7 @@ def test_everyone_has_a_turn_and_all_is_written_at_the_end(monkeypatch, tmp_path
     assert told["measured"]["cyborg"] == before["measured"]["cyborg"]
     assert told["measured"]["compiled"]["date"] != before["measured"]["cyborg"]["date"]
     written.unlink()
-    result = CliRunner().invoke(compare.main, ["--only", "sb3", *options], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
+    measure("--only", "sb3")
     assert not written.exists()
     assert CliRunner().invoke(compare.main, ["--only", "sb3,sb4"]).exit_code == 2
 

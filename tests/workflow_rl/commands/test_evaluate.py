@@ -4,12 +4,11 @@ import importlib.util
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from tests.cli import CART_POLE, TINY, call, refused, said_by
-from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.scenario2 import HORIZONS, RED_AGENTS
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
@@ -25,23 +24,12 @@ FEW = "--episodes 2 --n-workers 1 --quiet"
 def scores(*trained_against: str) -> ProtocolScores:
     """Cells whose mean is the episode's length, negated."""
     cells = [
-        CellScore(max_steps, red_agent, [trajectory(-float(max_steps))] * 2)
+        CellScore(max_steps, red_agent, [SimpleNamespace(episode_return=-float(max_steps))] * 2)
         for max_steps in HORIZONS
         for red_agent in RED_AGENTS
     ]
     version = SimulatorVersion("csle-cyborg", "0.0.3", "26ce1c1")
     return ProtocolScores("an agent", version, 0, 1.0, cells, trained_against=trained_against)
-
-
-def trajectory(reward: float) -> Trajectory:
-    empty = np.zeros(1)
-    return Trajectory(
-        *(0, "", 0, empty, empty, empty),
-        reward=np.array([reward]),
-        last_obs=empty,
-        terminated=False,
-        truncated=True,
-    )
 
 
 def scored_of(run: Path) -> dict:

@@ -1,5 +1,4 @@
-"""What a training command prints at its end, to the number. Its verdict, over and over, of agents
-that are as good as the champion."""
+"""What a training command prints at its end, to the number, and its verdict."""
 
 import functools
 from collections.abc import Sequence
@@ -7,7 +6,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from workflow_rl.cage2.red.roster import REDS
@@ -134,9 +132,6 @@ def test_steps_beyond_the_end_and_workers_that_failed_are_told(capsys):
     assert "workers restarted: 3" in lines
 
 
-AS_GOOD = "about as good as champion"
-
-
 @functools.cache
 def champions_mean(red_agent: str) -> float:
     return returns_of_known_agents(TrainConfig("async", env_args={"red_agent": red_agent}))[
@@ -144,15 +139,19 @@ def champions_mean(red_agent: str) -> float:
     ]
 
 
-def champion_state(random: np.random.Generator, red_agent: str) -> TrainingState:
-    """A run's last 300 episodes, played exactly as well as the champion plays."""
-    kinds = random.choice(REDS.read(red_agent).variants, 300)
+def champion_state(red_agent: str, shift: float = 0.0) -> TrainingState:
+    """A run's last 300 episodes, played as well as the champion plays, or better by `shift`.
+
+    More of them are against the roster's later attackers than is drawn on average.
+    """
+    kinds = REDS.read(red_agent).variants
     state = TrainingState(updates=1, episodes=3000, wall_seconds=9.0, collect_seconds=9.0)
     state.env_steps, state.episode_length = 300_000, 100.0
     state.busy_seconds = state.worker_seconds = state.worker_seconds_collecting = 9.0
-    for kind in kinds.tolist():
-        noise = 0.0 if kind == "SleepAgent" else 3.5 * (8 - random.gamma(8)) / 8**0.5
-        state.recent_returns.append(champions_mean(kind) + noise)
+    for n in range(300):
+        kind = kinds[int((n / 300) ** 0.5 * len(kinds))]
+        noise = 0.0 if kind == "SleepAgent" else 3.5 * (-1) ** n
+        state.recent_returns.append(champions_mean(kind) + noise + shift)
         state.recent_variants.append(kind)
     return state
 
@@ -178,50 +177,33 @@ def verdict_of(*run: Any) -> str:
     return reported(*run).get("verdict", "")
 
 
-MANY = pytest.param(1500, 0.93, 0.97, marks=[pytest.mark.slow, pytest.mark.timeout(900)])
-
-
-@pytest.mark.parametrize(("n", "least", "most"), [(100, 0.9, 1), MANY])
 @pytest.mark.parametrize("red_agent", ["mixed", "attackers", "B_lineAgent"])
-def test_an_agent_as_good_as_the_champion_is_called_so_19_times_of_20(
-    red_agent, n, least, most, tmp_path, capsys
+@pytest.mark.parametrize(
+    ("shift", "words"),
+    [
+        (0.0, "about as good as champion"),
+        (2.0, "better than every known agent"),
+        (-2.0, "not as good as champion"),
+    ],
+)
+def test_an_agent_is_as_good_as_the_champion_better_or_worse(
+    red_agent, shift, words, tmp_path, capsys
 ):
     """Whatever kinds of attackers its last episodes happened to draw."""
     config = TrainConfig("async", env_args={"red_agent": red_agent})
-    random = np.random.default_rng(0)
-    said = [
-        verdict_of(tmp_path, config, [champion_state(random, red_agent)], capsys) for _ in range(n)
-    ]
-    assert least <= sum(AS_GOOD in one for one in said) / n <= most
+    assert words in verdict_of(tmp_path, config, [champion_state(red_agent, shift)], capsys)
 
 
-@pytest.mark.parametrize(("n", "least", "most"), [(60, 0.9, 1), MANY])
-def test_the_best_of_several_equal_policies_is_rarely_called_better(
-    n, least, most, tmp_path, capsys, monkeypatch
-):
+@pytest.mark.parametrize(("n", "words"), [(1, "better than every"), (16, "about as good as champ")])
+def test_of_the_best_of_several_policies_more_is_asked(n, words, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("workflow_rl.reporting.policies_figure.draw_folder", lambda path: path)
     config = TrainConfig("async", env_args={"red_agent": "B_lineAgent"})
-    random = np.random.default_rng(0)
-    said = [
-        verdict_of(
-            tmp_path, config, [champion_state(random, "B_lineAgent") for _ in range(16)], capsys
-        )
-        for _ in range(n)
-    ]
-    assert least <= sum(AS_GOOD in one for one in said) / n <= most
-
-
-def test_clearly_better_and_worse_agents_are_called_so(tmp_path, capsys):
-    config = TrainConfig("async", env_args={"red_agent": "mixed"})
-    for shift, words in ((2.0, "better than every known agent"), (-2.0, "not as good as champion")):
-        state = champion_state(np.random.default_rng(1), "mixed")
-        for n, value in enumerate(state.recent_returns):
-            state.recent_returns[n] = value + shift
-        assert words in verdict_of(tmp_path, config, [state], capsys)
+    states = [champion_state("B_lineAgent", 0.5)] * n
+    assert words in verdict_of(tmp_path, config, states, capsys)
 
 
 def test_there_is_no_verdict_from_one_episode(tmp_path, capsys):
-    state = champion_state(np.random.default_rng(1), "B_lineAgent")
+    state = champion_state("B_lineAgent")
     for _ in range(299):
         state.recent_returns.pop()
         state.recent_variants.pop()
@@ -239,7 +221,7 @@ def test_there_is_no_verdict_from_one_episode(tmp_path, capsys):
 )
 def test_returns_are_not_compared_with_scores_of_another_kind(env, args, tmp_path, capsys):
     config = TrainConfig("async", env=env, env_args=args)
-    state = champion_state(np.random.default_rng(1), "B_lineAgent")
+    state = champion_state("B_lineAgent")
     lines = reported(tmp_path, config, [state], capsys)
     assert "verdict" not in lines
     assert lines["is it good"].endswith(f"workflow-rl evaluate {tmp_path}")

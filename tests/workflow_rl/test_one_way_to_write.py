@@ -160,16 +160,3 @@ def test_one_function_moves_and_one_removes():
 )
 def test_ways_to_write_are_found(source):
     assert list(ways_to_write(source))
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        *("open(path)", "path.open('rb')", "text.replace('a', 'b')", "[1].copy()", "{}.copy()"),
-        "with replacing(path, 'wb') as file:\n    np.savez(file, a=1)",
-        "archive = io.BytesIO()\ntorch.save(content, archive)",
-        *("dataclasses.replace(one, a=1)", "names.remove('a')", "read_text(path, 9)"),
-    ],
-)
-def test_reading_is_no_way_to_write(source):
-    assert not list(ways_to_write(source))

@@ -96,7 +96,7 @@ def test_the_agent_of_decoys_acts_by_what_it_sees_in_any_scenario() -> None:
 
 @pytest.mark.parametrize("name", ["decoys", "react-remove"])
 def test_an_observation_of_another_scenario_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="bits, and observations of scenario2 have"):
+    with pytest.raises(ValueError, match="56 bits, and observations of scenario2 "):
         make_scripted_agent(name).act(
             np.zeros(56, np.uint8), {"suspicious_hosts": np.zeros(13, np.bool_)}
         )

@@ -19,15 +19,11 @@ from workflow_rl.agents.policies.distributions import Categorical
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
 from workflow_rl.cage2.agent.views import ActionSet
 from workflow_rl.cage2.env.environment import Cage2
-from workflow_rl.cage2.scenario.family import ScenarioFamily
-from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario2 import ACTION_NAMES, ENV_ID, HOSTS
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 from workflow_rl.environments.source import make_environment
 from workflow_rl.errors import ConfigError
 
-RANGES = {"networks": 3, "hosts": {"User": [3, 7], "Operational": [2, 5]}, "links": [1, 2]}
-OTHER = ScenarioFamily.from_ranges(RANGES).draw(1)
 BELIEF = Cage2("attackers", 20, "compiled", "belief", "by-host")
 
 
@@ -66,30 +62,6 @@ def test_unknown_views_are_refused(name: str) -> None:
 def test_masks_that_belong_to_a_view_cannot_be_ignored() -> None:
     with pytest.raises(ConfigError, match="asked for masks"):
         make_environment(ENV_ID, {"observation": "history"}, masks=False)
-
-
-@pytest.mark.parametrize(
-    ("view", "scenario"),
-    [
-        (("evidence", "by-host"), Scenario.scenario2()),
-        (("history", "all"), Scenario.scenario2()),
-        (("history", "by-host"), Scenario.scenario2()),
-        (("history", "all"), OTHER),
-        (("history", "by-host"), OTHER),
-    ],
-    ids=str,
-)
-def test_both_simulators_show_the_same(view, scenario):
-    ours, its = (
-        Cage2("attackers", 40, simulator, *view, scenario=scenario.text)
-        for simulator in ("compiled", "cyborg")
-    )
-    # Rows of the history end with the masks.
-    actor = NumpyPolicy(untrained(ours, (16,), masked=view[0] == "history"))
-    assert_same_trajectories(
-        episodes_of(ours.make_envs(3), actor, specs_of(6)),
-        episodes_of(its.make_envs(3), actor, specs_of(6)),
-    )
 
 
 @pytest.mark.parametrize("observation", ["belief", "evidence"])

@@ -86,7 +86,7 @@ class Cage2Arguments(Settings):
         Cage2.actions,
         description="What the policy chooses from. all: the 145 actions. by-host: the actions that "
         "can be useful, with one action for all decoys of a host. by-host-timed: as by-host, but "
-        "shortly before the challenge's horizons, Remove replaces a Restore that would not pay.",
+        "without a Restore that would not pay before the challenge's horizons.",
     )
     opening: Annotated[tuple[Annotated[str, OneOf(ACTION_NAMES)], ...], Field(strict=False)] = (
         Field(

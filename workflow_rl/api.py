@@ -257,7 +257,7 @@ def learning_curves(*runs: PathLike, labels: Sequence[str] = ()) -> Figure:
         UserError: a folder is no run's.
         ConfigError: there are more or fewer labels than lines, or two are equal.
     """
-    from workflow_rl.reporting.policies_figure import figure_of_folder  # It loads matplotlib.
+    from workflow_rl.studies.policies_figure import figure_of_folder  # It loads matplotlib.
 
     paths = [Path(run) for run in runs]
     figure = figure_of_folder(paths[0]) if len(paths) == 1 else None

@@ -61,8 +61,8 @@ def plot(
     if output is None and timeline:
         output = runs[0].parent / "timeline.png"
     elif output is None:
-        from workflow_rl.reporting.policies_figure import picture_in
         from workflow_rl.runs.folder import population_of
+        from workflow_rl.studies.policies_figure import picture_in
 
         # A population's own picture stays as it is.
         name = "learning_curve.png" if population_of(runs[0]) is None else "policies.png"

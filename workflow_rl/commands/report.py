@@ -34,8 +34,8 @@ def report(runs: tuple[Path, ...], trace_paths: tuple[Path, ...], output: Path) 
     """
     # Plotly and matplotlib take a while to import: --help should not wait for them.
     from workflow_rl.reporting.pages import uncollected
-    from workflow_rl.reporting.report import page_of
     from workflow_rl.reporting.timeline import read_trace
+    from workflow_rl.studies.study_pages import page_of
 
     require_writable(output, "--output")
     further = output.with_name(f"{output.stem}_files")

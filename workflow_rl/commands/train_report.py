@@ -194,7 +194,7 @@ def _times(config: TrainConfig, state: TrainingState) -> PrettyTable:
 
 
 def _report_several(outcome: Outcome) -> None:
-    from workflow_rl.reporting.policies_figure import draw_folder
+    from workflow_rl.studies.policies_figure import draw_folder
 
     path, summaries, record = outcome.path, outcome.summaries, outcome.record
     assert record is not None

@@ -14,10 +14,12 @@ from workflow_rl.evaluation.measures import BY_STEP, Readings, readings_in
 from workflow_rl.output_files import reading, require_numbers, sha256_of
 from workflow_rl.runs.folder import (
     begins_with_another,
+    distinct_names,
     population_of,
     read_config,
     read_metrics,
     read_summary,
+    runs_in,
 )
 
 _log = logging.getLogger(__name__)
@@ -63,6 +65,21 @@ class Run(NamedTuple):
     def total(self, column: str) -> float:
         """Return the sum over all updates; NaN without the column."""
         return float(sum(row.get(column, math.nan) for row in self.metrics))
+
+
+def read_runs(paths: Sequence[Path]) -> list[Run]:
+    """Read run folders, and the members of populations, each under a name of its own. Raises
+    UserError."""
+    folders = runs_in(*dict.fromkeys(paths))
+    names = distinct_names(folders)
+    begun = [folder for folder in folders if read_metrics(folder)] or folders
+    runs = []
+    for folder, name in zip(folders, names, strict=True):
+        if folder in begun:
+            runs.append(read_run(folder)._replace(name=name))
+        else:
+            _log.warning("%s is left out: no update of it has ended yet", name)
+    return runs
 
 
 def read_run(path: Path) -> Run:

@@ -1,4 +1,4 @@
-"""The sections of a report that runs on any environment have."""
+"""The page of a report, and the sections that runs on any environment have."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from workflow_rl.collection.trace import COLLECTOR, LEARNER, Activity
+from workflow_rl.environments.source import guests
 from workflow_rl.evaluation.measures import BY_STEP, Readings, figure_of
 from workflow_rl.reporting.learning_curve import lines_of
-from workflow_rl.reporting.pages import escaped, folded, number, table
+from workflow_rl.reporting.pages import PAGES, escaped, filled, folded, number, source, table
 from workflow_rl.reporting.report_charts import (
     COLOURS,
     GREY,
@@ -28,7 +30,6 @@ from workflow_rl.reporting.report_charts import (
 from workflow_rl.reporting.report_run import SEED, Run
 from workflow_rl.reporting.timeline import COLOURS as COLOURS_OF_ACTIVITIES
 from workflow_rl.reporting.timeline import RunTrace, activity_shares
-from workflow_rl.runs.duel_dir import EXPLOIT_FILE, read_exploit
 from workflow_rl.runs.folder import DIVERGED_FILE, population_of, read_config
 from workflow_rl.runs.metrics import group_of
 from workflow_rl.runs.return_curves import (
@@ -48,6 +49,62 @@ class Section(NamedTuple):
 
     title: str
     body: str
+
+
+def sections_of(
+    runs: Sequence[Run],
+    traces: Sequence[RunTrace],
+    further: Path,
+    of_studies: Sequence[Section] = (),
+) -> list[Section]:
+    """Return all sections, with those of the runs' guests.
+
+    further: a folder for linked pages. of_studies: sections about studies of these runs.
+    """
+    by_guest: dict[str, list[Section]] = {}
+    for env_id in dict.fromkeys(str(run.config["env"]) for run in runs):
+        if env_id in guests:
+            theirs = [run for run in runs if run.config["env"] == env_id]
+            guests_sections = guests[env_id].report_sections(theirs, further)
+            if guests_sections is not None:
+                by_guest[env_id] = list(guests_sections)
+    sections = [overview(runs), curves(runs)]
+    sections += learning(runs)
+    if others := [run for run in runs if run.config["env"] not in by_guest]:
+        sections.append(scores(others))
+    for guests_sections in by_guest.values():
+        sections += guests_sections
+    return [
+        *sections,
+        *measures(runs),
+        *of_studies,
+        time_spent(runs, traces),
+        faults(runs),
+        settings(runs),
+    ]
+
+
+def page(title: str, about: str, sections: Sequence[Section]) -> str:
+    """Return a page of sections, which may have charts, as HTML."""
+    from plotly.offline import get_plotlyjs
+
+    links, bodies = "", ""
+    for n, (heading, body) in enumerate(sections):
+        links += f'<li><a href="#section-{n}">{escaped(heading)}</a></li>'
+        bodies += (
+            f'<section class="panel" aria-labelledby="section-{n}">'
+            f'<h2 id="section-{n}">{escaped(heading)}</h2>\n{body}</section>\n'
+        )
+    return filled(
+        PAGES,
+        "report.html",
+        title=escaped(title),
+        about=escaped(about),
+        links=links,
+        sections=bodies,
+        plotly=get_plotlyjs(),
+        script=source(PAGES, "report.js"),
+    )
 
 
 def overview(runs: Sequence[Run]) -> Section:
@@ -275,23 +332,6 @@ def _charts_by_step(runs: Sequence[Run]) -> str:
         for title, of in drawn.items()
     ]
     return _charts(text, keys([run.name for run in runs]), charts)
-
-
-def exploits(runs: Sequence[Run]) -> list[Section]:
-    """Return what `exploit` left in the runs' folders, or above them, if it left anything."""
-    folders = dict.fromkeys(f for run in runs for f in (run.path, run.path.absolute().parent))
-    rows = []
-    for found in (read_exploit(f) for f in folders if (f / EXPLOIT_FILE).is_file()):
-        met = {str(score["run"]): score for score in found["attackers"]}
-        worst = str(found["attackers"][found["worst"]]["run"])
-        fixed = {f"{n} (minus the agent's return)": score for n, score in found["fixed"].items()}
-        for name, score in {**met, **fixed}.items():
-            whose = f"{name} (the worst, chosen on other episodes)" if name == worst else name
-            interval = f"± {number(score['interval_95'], 2)}"
-            scored = escaped(found["agent"]), escaped(found["side"]), escaped(whose)
-            rows.append([*scored, number(score["mean"], 2), interval])
-    heading = ("Agent", "Side", "Opponent", "Opponent's mean return", "95%")
-    return [Section("Exploitability", table(heading, rows, "Exploitability"))] if rows else []
 
 
 def _policies_beside(run: Run, runs: Sequence[Run]) -> list[Run]:

@@ -33,15 +33,6 @@ from workflow_rl.evaluation.intervals import Mean, mean_of
 from workflow_rl.output_files import begin_folder, make_folder
 from workflow_rl.runs.checkpoint import LATEST
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.duel_dir import (
-    DUEL_FILE,
-    DuelRecord,
-    Shares,
-    is_duel,
-    label,
-    read_duel,
-    responses_of,
-)
 from workflow_rl.runs.execute import Outcome, execute, new_plan
 from workflow_rl.runs.export import write_policy
 from workflow_rl.runs.folder import can_go_on, is_finished
@@ -55,6 +46,15 @@ from workflow_rl.runs.run_dir import locked
 from workflow_rl.runs.saved_agent import load_saved
 from workflow_rl.studies.attackers import beginnings, by_hand, names_by_hand, played, worst_first
 from workflow_rl.studies.duel_config import DuelConfig
+from workflow_rl.studies.duel_dir import (
+    DUEL_FILE,
+    DuelRecord,
+    Shares,
+    is_duel,
+    label,
+    read_duel,
+    responses_of,
+)
 from workflow_rl.studies.matrix_game import Array, equilibrium, priorities
 from workflow_rl.studies.one_side import RANDOM, OneSide, text_of_weights
 from workflow_rl.terminal import in_short
@@ -295,7 +295,7 @@ class _Duel:
             self._keep({side: self._responses(side, opponents) for side in self.sides}, opponents)
         self._fill_kinds()
         with only_warned(self.path / "duel.png"):
-            from workflow_rl.reporting.policies_figure import draw_folder  # It loads matplotlib.
+            from workflow_rl.studies.policies_figure import draw_folder  # It loads matplotlib.
 
             draw_folder(self.path)
         return self.record

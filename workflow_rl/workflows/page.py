@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from workflow_rl.reporting.pages import escaped, number, table
-from workflow_rl.reporting.report import Section, page
 from workflow_rl.reporting.report_charts import chart, means_figure
+from workflow_rl.reporting.report_sections import Section, page
 from workflow_rl.workflows.ranking import Ranking
 
 HEADINGS = ("order, first to fix first", "total", "in order, when several groups needed fixing")

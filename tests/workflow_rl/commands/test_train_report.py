@@ -196,7 +196,7 @@ def test_an_agent_is_as_good_as_the_champion_better_or_worse(
 
 @pytest.mark.parametrize(("n", "words"), [(1, "better than every"), (16, "about as good as champ")])
 def test_of_the_best_of_several_policies_more_is_asked(n, words, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("workflow_rl.reporting.policies_figure.draw_folder", lambda path: path)
+    monkeypatch.setattr("workflow_rl.studies.policies_figure.draw_folder", lambda path: path)
     config = TrainConfig("async", env_args={"red_agent": "B_lineAgent"})
     states = [champion_state("B_lineAgent", 0.5)] * n
     assert words in verdict_of(tmp_path, config, states, capsys)

@@ -21,9 +21,9 @@ from tests.cli import output_of
 from tests.html_pages import assert_valid
 from workflow_rl.errors import UserError
 from workflow_rl.reporting.learning_curve import learning_curve_figure
-from workflow_rl.reporting.report import sections_of
 from workflow_rl.reporting.report_charts import LABELS_IN_HEIGHT
 from workflow_rl.reporting.report_run import read_run
+from workflow_rl.reporting.report_sections import sections_of
 from workflow_rl.reporting.timeline import read_trace, timeline_figure
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import distinct_names

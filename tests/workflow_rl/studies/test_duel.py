@@ -18,7 +18,6 @@ from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.environments.source import make_environment
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.duel_dir import DuelRecord, read_duel
 from workflow_rl.runs.execute import require_ready
 from workflow_rl.runs.folder import read_config
 from workflow_rl.runs.learner import Learner
@@ -27,6 +26,7 @@ from workflow_rl.studies import duel
 from workflow_rl.studies.attackers import played
 from workflow_rl.studies.duel import run_duel
 from workflow_rl.studies.duel_config import DuelConfig
+from workflow_rl.studies.duel_dir import DuelRecord, read_duel
 from workflow_rl.studies.exploit import attack
 
 MATRIX = "examples.small_games:Matrix"

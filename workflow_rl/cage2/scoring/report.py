@@ -34,8 +34,9 @@ from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.output_files import make_folder, write_text
 from workflow_rl.progress_bar import Progress
 from workflow_rl.reporting.pages import escaped, folded, image, listing, number, table
-from workflow_rl.reporting.report import Run, Section
 from workflow_rl.reporting.report_charts import chart, keys, means_figure, shares_figure
+from workflow_rl.reporting.report_run import Run
+from workflow_rl.reporting.report_sections import Section
 from workflow_rl.runs.folder import read_config
 
 EPISODES = 100

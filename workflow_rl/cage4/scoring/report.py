@@ -15,9 +15,9 @@ from workflow_rl.cage4.scoring.recording import ZONE_TITLES
 from workflow_rl.cage4.scoring.replays import Cage4Replays
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.progress_bar import Progress
-from workflow_rl.reporting import report_sections
 from workflow_rl.reporting.pages import escaped, listing, number
-from workflow_rl.reporting.report import Run, Section
+from workflow_rl.reporting.report_run import Run
+from workflow_rl.reporting.report_sections import Section, scores
 
 EPISODES = 20
 """How many episodes of the evaluation are played against each red agent."""
@@ -61,7 +61,7 @@ def sections(runs: Sequence[Run]) -> list[Section]:
             body += listing(commands, f"Replays of {escaped(run.name)}")
     if not able:
         body = "<p>No run has a checkpoint that can be played.</p>"
-    return [report_sections.scores(runs), Section("What Blue does", body)]
+    return [scores(runs), Section("What Blue does", body)]
 
 
 def _has_checkpoint(run: Run) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-STYLE = "workflow_rl.reporting.pages"
+PAGES = __name__
 
 
 def filled(package: str, name: str, **parts: str) -> str:
@@ -26,7 +26,7 @@ def filled(package: str, name: str, **parts: str) -> str:
 
     parts: HTML, see `escaped` and `as_json`. The part `style` need not be given.
     """
-    parts["style"] = source(STYLE, "style.css")
+    parts["style"] = source(PAGES, "style.css")
 
     def part(match: re.Match[str]) -> str:
         return parts[match[1]]

@@ -25,10 +25,10 @@ from workflow_rl.reporting.learning_curve import (
     scale_returns,
 )
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.duel_dir import DuelRecord, Measured, is_duel, read_duel, read_measured
 from workflow_rl.runs.folder import population_record, read_metrics
 from workflow_rl.runs.return_curves import Metrics, running_mean
 from workflow_rl.runs.several_policies import SHARES, PopulationRecord, Values
+from workflow_rl.studies.duel_dir import DuelRecord, Measured, is_duel, read_duel, read_measured
 
 
 def draw_folder(path: Path) -> Path:

@@ -14,8 +14,8 @@ from tests.html_pages import assert_valid
 from workflow_rl.cage2.cyborg.simulators import SimulatorVersion
 from workflow_rl.cage2.scoring.scores import CellScore, ProtocolScores
 from workflow_rl.errors import UserError
-from workflow_rl.reporting.policies_figure import duel_figure, figure_of_folder
-from workflow_rl.runs.duel_dir import DuelRecord, read_measured
+from workflow_rl.studies.duel_dir import DuelRecord, read_measured
+from workflow_rl.studies.policies_figure import duel_figure, figure_of_folder
 
 RECORD = DuelRecord(
     {},

@@ -37,7 +37,7 @@ from workflow_rl.text_table import text_table  # noqa: E402
 from workflow_rl.runs.folder import read_metrics  # noqa: E402
 from workflow_rl.machine_facts import usable_cores  # noqa: E402
 from workflow_rl.runs.make_agent import make_agent  # noqa: E402
-from workflow_rl.runs.presets import preset_named  # noqa: E402
+from workflow_rl.runs.resolve import preset_named  # noqa: E402
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402

@@ -44,10 +44,7 @@ SHORT = "--n-envs 2 --n-workers 1 --hidden-sizes 8 --quiet --run-dir"
 COMMANDS = "workflow_rl/commands/"
 CONFIG = (
     *(f"agents/{name}.py" for name in ("settings",)),
-    *(
-        f"workflow_rl/runs/{name}.py"
-        for name in ("config", "resume", "presets", "saved_config", "resolve")
-    ),
+    *(f"workflow_rl/runs/{name}.py" for name in ("config", "resume", "presets", "resolve")),
 )
 AFTERWARDS = (f"{COMMANDS}errors.py", f"{COMMANDS}train_report.py")
 """Config and command line are CONFIG, and what a training imports of COMMANDS, but for these: they

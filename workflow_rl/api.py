@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 
 from workflow_rl.agents.ppo.config import PPOConfig as PPOConfig
-from workflow_rl.environments.environment import interpreter
-from workflow_rl.environments.source import default_env, guests
+from workflow_rl.environments.source import default_env, guests, interpreter
 from workflow_rl.errors import ConfigError
 from workflow_rl.evaluation.evaluate import ChallengeScore, Evaluation, is_scripted, score_agent
 from workflow_rl.reporting import learning_curve

@@ -63,9 +63,6 @@ class ElsewhereError(Exception):
         super().__init__(f"{what}{place}")
 
 
-class StoppedAtOnce(KeyboardInterrupt):
-    """The user did not wait for the checkpoint, and sent the signal a second time."""
-
-    def __init__(self, signal_number: int) -> None:
-        self.signal_number = signal_number
-        super().__init__(f"stopped by {signal.Signals(signal_number).name}")
+def signal_of(stop: BaseException) -> signal.Signals:
+    """Return the signal that raised a KeyboardInterrupt: the one it names, or else Ctrl-C's."""
+    return signal.Signals(stop.args[0] if stop.args else signal.SIGINT)

@@ -18,11 +18,13 @@ def test_options_of_other_packages_stand_for_ours(typed):
     assert option_meant(typed, OPTIONS) == [ELSEWHERE[typed]]
 
 
-def test_a_model_of_stable_baselines3_is_called_one(tmp_path):
+def test_who_plays_a_model_of_stable_baselines3_is_told(tmp_path):
     with zipfile.ZipFile(tmp_path / "model.zip", "w") as model:
         for name in ("data", "policy.pth", "_stable_baselines3_version"):
             model.writestr(name, "{}")
-    told = "model.zip is a model of Stable-Baselines3"
+    told = (
+        "model.zip is an archive: unpack it, and give what is in it. A model of Stable-Baselines3"
+    )
     assert "damaged" not in refused(call("evaluate", tmp_path / "model.zip"), told)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-NONE, LOCAL, AUTO = "none", "local", "auto"
+NAMES = NONE, LOCAL, AUTO = "none", "local", "auto"
+"""All else is the address of a machine."""
 
 
 def host_and_port(address: str) -> tuple[str, int]:
@@ -11,14 +12,3 @@ def host_and_port(address: str) -> tuple[str, int]:
     if not host or "/" in host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise ValueError(f"{address!r} is neither none, local, auto nor host:port")
     return host, int(port)
-
-
-def is_address(cluster: str) -> bool:
-    return cluster not in (NONE, LOCAL, AUTO)
-
-
-def readable(cluster: str) -> str:
-    """Return a value of --cluster. Raises ValueError for an invalid address."""
-    if is_address(cluster):
-        host_and_port(cluster)
-    return cluster

@@ -12,8 +12,7 @@ from workflow_rl.commands.options import ALGORITHMS, spelling
 from workflow_rl.commands.training_options import asked_of_run
 from workflow_rl.environments.source import default_env, guests
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.presets import preset_named
-from workflow_rl.runs.resolve import OF_WORKERS
+from workflow_rl.runs.resolve import OF_WORKERS, preset_named
 from workflow_rl.terminal import printable
 
 _KEPT = {

@@ -14,7 +14,7 @@ import click
 
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.collection.messages import StopRequested, TooManyFailuresError
-from workflow_rl.errors import ObservationError, StoppedAtOnce
+from workflow_rl.errors import ObservationError, signal_of
 from workflow_rl.terminal import printable
 
 
@@ -52,11 +52,12 @@ def training_errors(again: str, path: Path, lower: str = "") -> Iterator[None]:
         return
     except StopRequested as stop:
         code, lines = 128 + stop.signal_number, [f"{stop}; go on with: {again}"]
-    except StoppedAtOnce as stop:
+    except KeyboardInterrupt as stop:
         if not any(path.rglob("checkpoint.safetensors")):
             raise
-        code = 128 + stop.signal_number
-        lines = [f"{stop}; the last checkpoint is kept; go on with: {again}"]
+        number = signal_of(stop)
+        code = 128 + number
+        lines = [f"stopped by {number.name}; the last checkpoint is kept; go on with: {again}"]
     except ObservationError as error:
         batch = _batch_in(path)
         lines = [f"Error: {error}", *([f"The batch is in {batch}"] if batch else [])]

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from workflow_rl.environments.source import register_envs
-from workflow_rl.errors import ConfigError, ObservationError, UserError
+from workflow_rl.errors import ConfigError, ObservationError, UserError, signal_of
 from workflow_rl.terminal import PrintableFormatter, printable, safe_output
 
 ADDED = ("trust",)
@@ -34,8 +34,8 @@ def one_line() -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, click.Abort) as stop:
-        number = getattr(stop, "signal_number", signal.SIGINT)
-        click.echo(f"\nstopped by {signal.Signals(number).name}", err=True)
+        number = signal_of(stop)
+        click.echo(f"\nstopped by {number.name}", err=True)
         raise SystemExit(128 + number) from None
     except click.exceptions.NoArgsIsHelpError:
         raise  # The message is the help.
@@ -106,8 +106,9 @@ def _stops_come_again() -> Iterator[None]:
     before = sys.unraisablehook
 
     def repeat(lost: sys.UnraisableHookArgs) -> None:
-        is_interrupt = isinstance(lost.exc_value, KeyboardInterrupt)
-        number = getattr(lost.exc_value, "signal_number", signal.SIGINT if is_interrupt else None)
+        number = getattr(lost.exc_value, "signal_number", None)
+        if isinstance(lost.exc_value, KeyboardInterrupt):
+            number = signal_of(lost.exc_value)
         if number is not None:
             # The main thread may wait in a call that only a signal to itself interrupts.
             main = threading.main_thread().ident

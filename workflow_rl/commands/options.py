@@ -19,11 +19,10 @@ from workflow_rl.agents import algorithm
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.agents.settings import LARGEST_COUNT, ContentOf, OneOf, Settings
 from workflow_rl.agents.user_modules import attribute_named
-from workflow_rl.environments.environment import interpreter
-from workflow_rl.environments.source import register_envs
+from workflow_rl.environments.source import interpreter, register_envs
 from workflow_rl.errors import ConfigError
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.presets import preset_named
+from workflow_rl.runs.resolve import preset_named
 
 MOST_POLICIES = 1000
 Given = TypeVar("Given", bound=Settings)

@@ -27,7 +27,7 @@ from workflow_rl.commands.options import (
 from workflow_rl.environments.source import default_env, guests
 from workflow_rl.output_files import MOST_OF_LONG_RECORD, NOT_OURS, read_json
 from workflow_rl.plug_ins import plug_ins
-from workflow_rl.runs.presets import preset_named
+from workflow_rl.runs.resolve import preset_named
 
 if TYPE_CHECKING:
     from workflow_rl.environments.challenge import Guest

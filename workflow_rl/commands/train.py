@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from workflow_rl.collection.cluster_address import is_address
+from workflow_rl.collection.cluster_address import NAMES
 from workflow_rl.commands.errors import own_command, telling, training_errors
 from workflow_rl.commands.options import given_options, spelling
 from workflow_rl.commands.options_by_env import named_here, require_agent
@@ -98,9 +98,13 @@ def _new_plan(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | Non
 
         # It imports what workers need while this process imports torch.
         ensure_fork_server(config.environment.preload)
+    if exchange is not None:
+        from workflow_rl.studies.population import population_plan
+
+        return population_plan(config, options["n_policies"], exchange)
     from workflow_rl.runs.execute import new_plan
 
-    return new_plan(config, options["n_policies"], exchange)
+    return new_plan(config, options["n_policies"])
 
 
 def _accepted(options: dict[str, Any], config: TrainConfig) -> Checkpoint | None:
@@ -208,7 +212,7 @@ def _again(plan: Plan, path: Path, options: Mapping[str, Any]) -> str:
     """Return the command with which the runs go on, with the options that no run folder keeps."""
     config = plan.configs[0]
     command = "train-population" if plan.exchange is not None else f"train-{config.mode}"
-    again = ["--cluster", config.cluster] if is_address(config.cluster) else []
+    again = ["--cluster", config.cluster] if config.cluster not in NAMES else []
     if name := getattr(hook := options["on_update"], "__qualname__", ""):
         again += [spelling("on_update"), f"{hook.__module__}:{name}"]
     for name in ("final_evaluation", "trace"):

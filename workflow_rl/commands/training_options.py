@@ -45,7 +45,6 @@ from workflow_rl.runs.config import Mode, TrainConfig
 from workflow_rl.runs.resolve import OF_TEACHERS
 
 _HELP = {"--help", "-h", HELP_ALL}
-ENV_PYTHON = "env_python"
 RESUME_RUN_DIR = "the folder --run-dir names"
 _MOST_USED = (
     *("preset", "env", "n_envs", "total_episodes", "total_steps"),
@@ -72,7 +71,7 @@ _WORKERS = (
 )
 _NOT_OF_RUN = {
     *(*_OVERLAP, *_WORKERS, *OF_TEACHERS, "mode", "env", "env_args", "settings"),
-    *("min_episodes_per_update", ENV_PYTHON),
+    *("min_episodes_per_update", "env_python"),
 }
 """Fields of a run's config whose options are elsewhere, or that have none."""
 
@@ -174,7 +173,7 @@ def training_command(
     by their names.
     """
     everywhere = [
-        *under("Environment", *env_options(), *setting_options(TrainConfig, [ENV_PYTHON])),
+        *under("Environment", *env_options(), *setting_options(TrainConfig, ["env_python"])),
         *under("The run", *_run_options()),
         *more,
         *under("Workers", *setting_options(TrainConfig, _WORKERS)),

@@ -120,7 +120,8 @@ def _new_search(options: dict[str, Any]) -> Search:
     from workflow_rl.output_files import begin_folder
     from workflow_rl.runs.execute import require_ready
     from workflow_rl.runs.run_dir import make_run_folder
-    from workflow_rl.runs.several_policies import require_shareable, require_variable
+    from workflow_rl.runs.several_policies import require_shareable
+    from workflow_rl.studies.population import require_variable
     from workflow_rl.studies.search import Search
 
     config = new_config("async", options)
@@ -145,8 +146,7 @@ def _new_search(options: dict[str, Any]) -> Search:
 
 
 def _search_to_resume(options: dict[str, Any]) -> Search:
-    from workflow_rl.runs.execute import require_cluster
-    from workflow_rl.runs.make_agent import require_device
+    from workflow_rl.runs.execute import require_cluster, require_device
     from workflow_rl.runs.resume import changes_on_resume, free_on_resume
     from workflow_rl.studies.search import Search
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
@@ -37,13 +36,6 @@ SETTINGS: dict[str, Any] = {
     "normalise_returns": True,
 }
 """Defaults of runs on unknown environments."""
-
-
-def interpreter(python: str) -> str:
-    """Return the absolute path of a Python interpreter that the user names. Links are kept, because
-    a virtual environment's interpreter is a link. "" means this process's interpreter."""
-    python = os.path.expanduser(python)
-    return python and os.path.abspath(shutil.which(python) or python)
 
 
 def weights_of(text: str, argument: str = OPPONENTS) -> dict[str, float]:

@@ -7,6 +7,8 @@ environment. A guest is imported only when its environment is asked for.
 from __future__ import annotations
 
 import dataclasses
+import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
@@ -81,6 +83,13 @@ def default_env() -> str:
     """Return the id of the environment that is trained on if the user names none."""
     # A wheel sorts its entry points, so the first guest may not be the first declared guest.
     return next(iter(plug_ins("default_env")))
+
+
+def interpreter(python: str) -> str:
+    """Return the absolute path of a Python interpreter that the user names. Links are kept, because
+    a virtual environment's interpreter is a link. "" means this process's interpreter."""
+    python = os.path.expanduser(python)
+    return python and os.path.abspath(shutil.which(python) or python)
 
 
 def make_environment(

@@ -224,7 +224,7 @@ def _mean(rates: Sequence[Rate]) -> Rate:
 
 
 def _prepare(variant: Variant, ceiling_seconds: float, stack: ExitStack) -> Turn:
-    from workflow_rl.runs.learner import make_agent
+    from workflow_rl.runs.make_agent import make_agent
     from workflow_rl.runs.make_schedule import make_collector, make_pool
 
     config = variant.config
@@ -278,7 +278,7 @@ def steps_per_second(config: TrainConfig, seconds: float) -> float:
 
     seconds: length of the measurement.
     """
-    from workflow_rl.runs.learner import make_agent
+    from workflow_rl.runs.make_agent import make_agent
 
     policy, rates = make_agent(config).policy_parameters().actor(), list[float]()
     envs, specs = config.environment.make_envs(config.n_envs), _specs(config, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum, auto
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -14,25 +14,35 @@ from workflow_rl.agents import algorithm
 from workflow_rl.agents.algorithm import Algorithm
 from workflow_rl.agents.settings import Count, CountOrNone, OneOf, Settings, giver
 from workflow_rl.agents.user_modules import is_found_as
-from workflow_rl.collection.cluster_address import AUTO, LOCAL, NONE, readable
-from workflow_rl.environments.environment import Environment, interpreter
+from workflow_rl.collection.cluster_address import AUTO, LOCAL, NAMES, NONE, host_and_port
+from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.named_by_file import TRUST_IT, is_plain, require_named
-from workflow_rl.environments.source import default_env, guests
-from workflow_rl.errors import ConfigError
+from workflow_rl.environments.source import default_env, guests, interpreter
+from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.presets import KNOWN
-from workflow_rl.runs.resolve import LEAST_EPISODES, LEAST_OF_LONG, Asked, require_possible, resolve
-from workflow_rl.runs.saved_config import (
+from workflow_rl.runs.resolve import (
+    LEAST_EPISODES,
+    LEAST_OF_LONG,
+    Asked,
     UnknownSettings,
-    flattened,
+    require_possible,
+    resolve,
+)
+from workflow_rl.runs.signature import (
+    CAME_FROM,
+    SIGNATURE,
     import_classes,
+    made_here,
     only_the_file_names,
-    require_same_fields,
+    signed,
     unnamed_classes,
 )
-from workflow_rl.runs.signature import CAME_FROM as CAME_FROM
-from workflow_rl.runs.signature import SIGNATURE, made_here, signed
 
 Mode: TypeAlias = Literal["sync", "async"]
+
+
+POPULATION_FILE = "population.json"
+"""The file with the configs of several policies. It marks a folder of several policies."""
 
 
 class Resume(Enum):
@@ -55,6 +65,12 @@ Workers = Annotated[int, Field(ge=1, le=4096)]
 Threads = Annotated[int, Field(ge=1, le=1024)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=1_000_000)]
+
+
+def _readable(cluster: str) -> str:
+    if cluster not in NAMES:
+        host_and_port(cluster)  # Raises ValueError for an address that cannot be read.
+    return cluster
 
 
 _NAME_THE_ENVIRONMENT = {
@@ -244,7 +260,7 @@ class TrainConfig(Settings):
         description="Maximum number of workers that fail and are replaced. After one more failure "
         "the run stops. An episode that always raises is left out, and counts as one failure.",
     )
-    cluster: Annotated[str, AfterValidator(readable), Resume.FREE] = Field(
+    cluster: Annotated[str, AfterValidator(_readable), Resume.FREE] = Field(
         NONE,
         description="Ray cluster of the workers: local starts a cluster on this machine, auto and "
         "host:port join a running cluster, none uses no cluster. See docs/how-to/cluster.md.",
@@ -501,3 +517,15 @@ class TrainConfig(Settings):
         is_auto_of_ours = config.cluster == AUTO and made_here(saved)
         config.require_named(names_cluster or is_auto_of_ours)
         return config
+
+
+def require_same_fields(found: Collection[str], expected: Collection[str]) -> None:
+    """Raise UserError if a file's fields differ from the fields that this version writes."""
+    for name in sorted({*found} ^ {*expected}):
+        what = "has" if name in found else "lacks"
+        raise UserError(f"it was made by another version of the package: it {what} {name!r:.50}")
+
+
+def flattened(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a saved config with the settings of the algorithm beside the other fields."""
+    return {**{n: value for n, value in saved.items() if n != "settings"}, **saved["settings"]}

@@ -20,7 +20,7 @@ from workflow_rl.environments.env_batch import EnvBatchFactory
 from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.episode import SeedStream
 from workflow_rl.environments.source import default_env, fields_of, guests, played_by
-from workflow_rl.errors import ConfigError, StoppedAtOnce, UserError, message_of
+from workflow_rl.errors import ConfigError, UserError, message_of
 from workflow_rl.output_files import MOST_OF_LONG_RECORD, NOT_OURS, read_json, sha256_of
 from workflow_rl.progress_bar import Progress
 from workflow_rl.runs.config import TrainConfig
@@ -150,7 +150,7 @@ def copy_teacher(
     Raises:
         ConfigError: the teacher cannot be copied.
         DivergedError: a loss is not finite.
-        StoppedAtOnce: the run was asked to stop. Nothing is saved.
+        KeyboardInterrupt: the run was asked to stop. Nothing is saved.
     """
     assert config.teacher is not None
     teacher, sha256 = teacher_of(config), digest_of(config.teacher)
@@ -180,7 +180,7 @@ def copy_teacher(
             others = range(numbers.stop, numbers.stop + min(len(taught), MOST_SCORED))
             scored = episodes_of(config, copy, pool, others, quiet, "the copy")
     except StopRequested as stop:
-        raise StoppedAtOnce(stop.signal_number) from None
+        raise KeyboardInterrupt(stop.signal_number) from None
     except DivergedError as error:
         raise DivergedError(f"{error}, while it copied {config.teacher}") from None
     except TooManyFailuresError as error:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from workflow_rl import portable
 from workflow_rl.agents.ppo.config import REWARD, budgets_of
 from workflow_rl.collection.cluster_address import NONE
-from workflow_rl.collection.messages import StopRequested
 from workflow_rl.collection.worker_process import require_no_worker
 from workflow_rl.environments.source import guests
 from workflow_rl.errors import ConfigError, UserError
@@ -23,7 +24,6 @@ from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.learner import Draw, Learner
 from workflow_rl.runs.loop import Meetings, Watch, train_together
-from workflow_rl.runs.make_agent import require_device
 from workflow_rl.runs.run_dir import make_run_folder
 from workflow_rl.runs.training_state import has_skipped
 
@@ -103,24 +103,15 @@ def hint_of_few_updates(config: TrainConfig) -> str | None:
             f"{needed:,}"
         )
     n_updates = updates_of(config)
-    unit = "steps" if config.episodes_per_update is None else "episodes"
     per_update = config.episodes_per_update or config.steps_per_update
-    if n_updates is None:
-        if per_update is None or steps is None or steps > FEW_UPDATES * per_update:
-            return None
-        often = (
-            f"only a few times, from its first {config.episodes_of_rollout(0)} episodes and then "
-            f"from about {per_update:,} steps each time"
-        )
-    elif n_updates > FEW_UPDATES:
-        return None
-    elif unit == "steps" and config.num_steps_per_env is None:
+    if n_updates is not None and n_updates <= FEW_UPDATES:
         often = "once" if n_updates == 1 else "twice"
+    elif n_updates is None and steps and per_update and steps <= FEW_UPDATES * per_update:
+        often = "only a few times"
     else:
-        often = f"once, from {per_update:,} {unit}"
-        if n_updates > 1:
-            often = f"twice, from {per_update:,} {unit} each time"
+        return None
     total = "steps" if config.total_episodes is None else "episodes"
+    unit = "steps" if config.episodes_per_update is None else "episodes"
     return (
         f"this run learns {often}: a larger --total-{total} or a smaller --{unit}-per-update lets "
         "it learn more often"
@@ -155,8 +146,6 @@ def env_steps_of(config: TrainConfig) -> int | None:
     return None if steps is None else config.total_episodes * steps
 
 
-_log = logging.getLogger(__name__)
-
 MeetingsOf = Callable[[Path, "PopulationRecord | None", Sequence[Learner]], Meetings]
 """Makes the meetings of learners that learn from each other, from the folder and its record."""
 
@@ -185,19 +174,13 @@ class Plan:
         return [policy_folder(path, number) for number in range(len(self.configs))]
 
 
-def new_plan(
-    config: TrainConfig, n_policies: int = 1, exchange: ExchangeConfig | None = None
-) -> Plan:
-    """Return the plan of new runs, each with its own seed. Raises ConfigError.
-
-    exchange: how the policies of a population learn from each other: see `member_configs`.
-    """
-    if n_policies == 1 and exchange is None:
+def new_plan(config: TrainConfig, n_policies: int = 1) -> Plan:
+    """Return the plan of new runs, each with its own seed. Raises ConfigError."""
+    if n_policies == 1:
         return Plan([config], [None])
     from workflow_rl.runs.several_policies import member_configs
 
-    configs = member_configs(config, n_policies, exchange)
-    return Plan(configs, [None] * n_policies, exchange)
+    return Plan(member_configs(config, n_policies), [None] * n_policies)
 
 
 @dataclass(frozen=True)
@@ -230,6 +213,13 @@ def require_ready(config: TrainConfig, begins: bool = True) -> None:
         from workflow_rl.runs.copy_teacher import teacher_of
 
         teacher_of(config)
+
+
+def require_device(config: TrainConfig) -> None:
+    """Raise ConfigError if the device that the agent learns on is missing."""
+    if config.device == "cuda" and not torch.cuda.is_available():
+        why = "finds no CUDA device here" if torch.version.cuda else "is built without CUDA"
+        raise ConfigError("device", f"torch {torch.__version__} {why}: use cpu")
 
 
 def require_cluster(config: TrainConfig) -> None:
@@ -311,7 +301,7 @@ def execute(
     def conclude(summaries: Sequence[dict[str, Any]]) -> None:
         nonlocal chosen
         best = best_of(summaries)
-        with watch(AtOnce()):
+        with watch(None):
             for number, (learner, summary) in enumerate(zip(learners, summaries, strict=True)):
                 if summary["finished"] and (plan.exchange is None or number == best):
                     chosen = choose_best(learner.path, learner.config, summary, quiet)
@@ -347,19 +337,6 @@ def choose_best(
     except (UserError, OSError) as error:
         _log.warning("best.safetensors stays as training left it: %s", error)
         return None
-
-
-class AtOnce:
-    """Work that a signal may end at any moment, because a repetition begins from the start."""
-
-    @property
-    def stop_signal(self) -> None:
-        """None, because the first signal ends the work."""
-
-    @stop_signal.setter
-    def stop_signal(self, number: int | None) -> None:
-        if number is not None:
-            raise StopRequested(number)
 
 
 def _record_of(plan: Plan, path: Path) -> PopulationRecord | None:

@@ -19,8 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from workflow_rl.errors import UserError
 from workflow_rl.output_files import read_json, read_text, reading, require_numbers, write_json
-from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.saved_config import POPULATION_FILE
+from workflow_rl.runs.config import POPULATION_FILE, TrainConfig
 
 if TYPE_CHECKING:
     from workflow_rl.runs.several_policies import PopulationRecord

@@ -32,7 +32,7 @@ from workflow_rl.runs.folder import (
     read_metrics,
     weights_digest,
 )
-from workflow_rl.runs.make_agent import make_agent as make_agent
+from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.make_schedule import make_schedule
 from workflow_rl.runs.metrics import row_of, summarise
 from workflow_rl.runs.return_curves import Metrics

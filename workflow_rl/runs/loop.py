@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from tqdm.contrib.logging import logging_redirect_tqdm
 
@@ -19,7 +19,6 @@ from workflow_rl.collection.messages import STOP_SIGNALS, StopRequested
 from workflow_rl.collection.pool import AnyPool
 from workflow_rl.collection.schedule import CollectorThread
 from workflow_rl.collection.trace import Trace
-from workflow_rl.errors import StoppedAtOnce
 from workflow_rl.progress_bar import Progress
 from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
@@ -29,9 +28,6 @@ from workflow_rl.runs.make_schedule import make_collector, make_pool
 from workflow_rl.runs.metrics import paid_agents
 from workflow_rl.runs.run_dir import NotWrittenError
 from workflow_rl.terminal import fitting
-
-if TYPE_CHECKING:
-    pass
 
 Watch: TypeAlias = Callable[[Any], AbstractContextManager[Any]]
 BAR = (
@@ -107,7 +103,7 @@ def train_together(
             call is not finished, and concludes when it is resumed.
 
     Raises:
-        ConfigError, StoppedAtOnce: from `Learner.make_agent`. Nothing has been written.
+        ConfigError, KeyboardInterrupt: from `Learner.make_agent`. Nothing has been written.
         UserError: a checkpoint or a folder cannot be used. Nothing has been written.
         StopRequested, TooManyFailuresError, ObservationError: checkpoints have been saved.
         NotWrittenError: a run cannot be written. The last checkpoints are kept.
@@ -281,29 +277,29 @@ def _done(learners: Sequence[Learner], last_update: int | None) -> int:
     return sum(min(learner.position, end) for learner in learners)
 
 
-class Stoppable(Protocol):
-    """Work that regularly checks whether it was asked to stop."""
-
-    stop_signal: int | None
-
-
 @contextlib.contextmanager
-def stopped_by_signals(work: Stoppable) -> Iterator[None]:
-    """Let the first signal of STOP_SIGNALS ask a pool or other work to stop.
+def stopped_by_signals(pool: AnyPool | None = None) -> Iterator[None]:
+    """Let the first signal of STOP_SIGNALS ask a pool to stop.
 
-    `work.stop_signal` is then the signal's number. A repeated signal after a moment raises
-    StoppedAtOnce. A signal that is ignored from the start, such as by `nohup`, stays ignored.
+    `pool.stop_signal` is then the signal's number. A repeated signal after a moment raises
+    KeyboardInterrupt with this number. A signal that is ignored from the start, such as by `nohup`,
+    stays ignored.
+
+    pool: None for work that a signal may end at any moment, because a repetition begins from the
+    start. The first signal then raises StopRequested.
     """
     first: dict[int, float] = {}
 
     def stop(number: int, frame: FrameType | None) -> None:
+        if pool is None:
+            raise StopRequested(number)
         now = time.monotonic()
         waited = now - first.setdefault(number, now)
         # The system sends SIGXCPU again every second.
         if waited > MOMENT_SECONDS and number != signal.SIGXCPU:
-            raise StoppedAtOnce(number)
-        if work.stop_signal is None:
-            work.stop_signal = number
+            raise KeyboardInterrupt(number)
+        if pool.stop_signal is None:
+            pool.stop_signal = number
             name = "Ctrl-C" if number == signal.SIGINT else "the same signal"
             _log.warning("stopping (%s again stops at once)", name)
 

@@ -15,10 +15,7 @@ from workflow_rl.runs.config import TrainConfig
 
 
 def make_agent(config: TrainConfig) -> LearningAgent:
-    """Return the new agent of a run.
-
-    Raises ConfigError if its device is missing, or its network is wrong.
-    """
+    """Return the new agent of a run. Raises ConfigError if its network is wrong."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.set_deterministic_debug_mode("error")
     # To fill uninitialised memory is not needed, because no code reads it.
@@ -28,7 +25,6 @@ def make_agent(config: TrainConfig) -> LearningAgent:
     try_in_worker.learn_facts(config.environment, config.worker_timeout)
     spaces = config.environment.spaces()
     _require_playable(config, spaces)
-    require_device(config)
     try:
         agent = config.plug_in.make(
             config.settings, spaces, config.seed, config.device, config.learner_threads
@@ -57,10 +53,3 @@ def _require_playable(config: TrainConfig, spaces: Spaces) -> None:
             "num_steps_per_env",
             f"{config.num_steps_per_env} does not go with a team: it plays complete episodes",
         )
-
-
-def require_device(config: TrainConfig) -> None:
-    """Raise ConfigError if the device that the agent learns on is missing."""
-    if config.device == "cuda" and not torch.cuda.is_available():
-        why = "finds no CUDA device here" if torch.version.cuda else "is built without CUDA"
-        raise ConfigError("device", f"torch {torch.__version__} {why}: use cpu")

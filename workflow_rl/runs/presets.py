@@ -5,10 +5,8 @@ A preset of `first-come` batches without steps_per_update has batches of one wor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import Any
 
-from workflow_rl.environments.source import guests
 from workflow_rl.plug_ins import plug_ins
 
 MODEL: dict[str, Any] = {
@@ -104,26 +102,5 @@ RECIPES: dict[str, dict[str, Any]] = {
 """Recipes that train well on any environment of their kind."""
 
 
-class _Known(Mapping[str, Mapping[str, Any]]):
-    """PRESETS, RECIPES and guests' presets. A look-up of a guest's preset imports the guest."""
-
-    def __getitem__(self, name: str) -> Mapping[str, Any]:
-        general = {**PRESETS, **RECIPES}
-        guest = None if name in general else guests.bringing("presets", name)
-        if guest is None:
-            return general[name]
-        return {"env": guest.env_id, **guest.presets[name]}
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys([*PRESETS, *RECIPES, *plug_ins("presets")]))
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
-
-
-KNOWN = _Known()
-
-
-def preset_named(name: str | None) -> Mapping[str, Any]:
-    """Return the fields of a preset; {} for None or an unknown name."""
-    return KNOWN.get(name or "", {})
+KNOWN = tuple(dict.fromkeys([*PRESETS, *RECIPES, *plug_ins("presets")]))
+"""The names of all presets, guests' presets included."""

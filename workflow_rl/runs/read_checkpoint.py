@@ -30,27 +30,21 @@ from workflow_rl.runs.checkpoint import (
     read_values,
     writing_of,
 )
-from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.handed_in import LIST
+from workflow_rl.runs.config import TrainConfig, require_same_fields
+from workflow_rl.runs.resolve import UnknownSettings
 from workflow_rl.runs.return_curves import RECENT_EPISODES
-from workflow_rl.runs.saved_config import (
-    UnknownSettings,
-    import_classes,
-    only_the_file_names,
-    require_same_fields,
-)
+from workflow_rl.runs.signature import import_classes, only_the_file_names
 from workflow_rl.runs.training_state import TrainingState
 
 _PARTS = ("format", "config", "agent", "training", "policies", "run_id", "memory")
-_SOME_BYTES = 2**16
-_OTHER_KINDS = {
-    b"_stable_baselines3_version": "is a model of Stable-Baselines3, which only that loads: a "
-    "script like examples/sb3_ppo.py can play it on our environment (docs/how-to/clients.md)",
-    LIST.encode(): "is a folder for a challenge, packed: unpack it, and give the policy in it",
-    b".npy": "is a policy file, which acts but has no critic to learn with: give a run's folder or "
-    "a checkpoint (.safetensors)",
-}
-"""What an archive is, by the name of a file in the archive."""
+_POLICY = (
+    "is a policy file, which acts but has no critic to learn with: give a run's folder or a "
+    "checkpoint (.safetensors)"
+)
+_ARCHIVE = (
+    "is an archive: unpack it, and give what is in it. A model of Stable-Baselines3 plays by a "
+    "script like examples/sb3_ppo.py (docs/how-to/clients.md)"
+)
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
@@ -62,8 +56,11 @@ def load_checkpoint(path: Path) -> Checkpoint:
         content = read_values(path)
     except Exception as error:  # A stranger's file can raise any exception in its reader.
         reason = f": {str(error)[:300]}" if isinstance(error, ValueError) else ""
-        damage = f"is damaged, or not a checkpoint{reason}"
-        raise UserError(f"{path} {_other_kind(path) or damage}") from None
+        what = f"is damaged, or not a checkpoint{reason}"
+        with suppress(OSError), path.open("rb") as file:
+            if file.read(4) == b"PK\3\4":
+                what = _POLICY if path.suffix == ".npz" else _ARCHIVE
+        raise UserError(f"{path} {what}") from None
     try:
         if content["format"] != FORMAT:
             raise UserError(
@@ -85,21 +82,6 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise UserError(f"{path} cannot be read: {error}") from None
     except Exception:  # A stranger's file can raise any exception in its reader.
         raise UserError(f"{path} is not a checkpoint of this package") from None
-
-
-def _other_kind(path: Path) -> str:
-    """Return what an archive is that was given instead of a checkpoint; "" for other files.
-
-    An archive has its members' names in its last bytes, and the first member's name in its first
-    bytes.
-    """
-    with suppress(OSError), path.open("rb") as file:
-        beginning = file.read(_SOME_BYTES)
-        file.seek(max(0, path.stat().st_size - _SOME_BYTES))
-        names = beginning + file.read(_SOME_BYTES)
-        if beginning.startswith(b"PK\3\4"):
-            return next((kind for name, kind in _OTHER_KINDS.items() if name in names), "")
-    return ""
 
 
 def own_config(checkpoint: Checkpoint, path: Path) -> TrainConfig:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ConfigDict
 from pydantic.fields import FieldInfo
 
 from workflow_rl.agents import algorithm
@@ -19,8 +20,7 @@ from workflow_rl.environments.environment import Environment
 from workflow_rl.environments.source import environment_of, guests
 from workflow_rl.errors import ConfigError
 from workflow_rl.machine_facts import usable_cores
-from workflow_rl.runs.presets import preset_named
-from workflow_rl.runs.saved_config import UnknownSettings
+from workflow_rl.runs.presets import PRESETS, RECIPES
 
 if TYPE_CHECKING:
     from workflow_rl.runs.config import TrainConfig
@@ -34,6 +34,22 @@ OF_WORKERS = ("n_envs", "n_workers", "envs_per_worker")
 """Fields whose defaults follow from those of them that are given."""
 OF_TEACHERS = ("teacher_episodes", "teacher_epochs")
 """Fields that need `teacher`."""
+
+
+class UnknownSettings(Settings):
+    """The settings in a file whose algorithm only the file names. They are unchecked data."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def preset_named(name: str | None) -> Mapping[str, Any]:
+    """Return the fields of a preset; {} for None or an unknown name. A look-up of a guest's preset
+    imports the guest."""
+    general = {**PRESETS, **RECIPES}
+    if name is None or name in general:
+        return general.get(name or "", {})
+    guest = guests.bringing("presets", name)
+    return {} if guest is None else {"env": guest.env_id, **guest.presets[name]}
 
 
 @dataclass(frozen=True)
@@ -134,7 +150,7 @@ def _fill_workers(values: dict[str, Any], environment: Environment, gives_envs: 
         one_env_each=are_free
         and values["mode"] == "sync"
         and not _steps_together(environment, values),
-        cores=usable_cores() if values["cluster"] in (NONE, LOCAL) else None,
+        cores=usable_cores() if are_free and values["cluster"] in (NONE, LOCAL) else None,
     )
 
 
@@ -229,7 +245,8 @@ def workers_for(
         envs_per_worker: the number of envs of a worker, if the user gave it.
         one_env_each: whether by default each env gets its own worker, as in SubprocVecEnv.
             Otherwise, each core gets a worker.
-        cores: the number of cores that workers can use, or None if it is unknown.
+        cores: the number of cores that workers can use, or None if it is unknown. It counts if
+            neither number was given.
 
     Raises:
         ConfigError: the numbers contradict each other.

@@ -9,17 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from workflow_rl.agents.algorithm import Algorithm
-from workflow_rl.environments.environment import interpreter
 from workflow_rl.environments.named_by_file import TRUST_IT, foreign_in, is_plain
-from workflow_rl.environments.source import environment_of, guests, make_environment, played_by
+from workflow_rl.environments.source import (
+    environment_of,
+    guests,
+    interpreter,
+    make_environment,
+    played_by,
+)
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.checkpoint import LATEST, Checkpoint
-from workflow_rl.runs.config import Resume, TrainConfig
+from workflow_rl.runs.config import Resume, TrainConfig, flattened
 from workflow_rl.runs.execute import Plan
 from workflow_rl.runs.folder import is_finished, population_of, population_record
 from workflow_rl.runs.read_checkpoint import load_checkpoint, own_config, own_settings
 from workflow_rl.runs.resolve import OF_WORKERS
-from workflow_rl.runs.saved_config import flattened
 from workflow_rl.runs.signature import changed, made_here
 from workflow_rl.runs.training_state import TrainingState
 from workflow_rl.terminal import in_short

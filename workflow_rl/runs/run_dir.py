@@ -39,7 +39,7 @@ from workflow_rl.output_files import (
     write_json,
 )
 from workflow_rl.runs.checkpoint import MEMORY_FOLDER, Checkpoint, save_checkpoint, writing_of
-from workflow_rl.runs.config import CAME_FROM, TrainConfig
+from workflow_rl.runs.config import CAME_FROM, TrainConfig, flattened
 from workflow_rl.runs.folder import (
     DIVERGED_FILE,
     KEPT_FOLDER,
@@ -51,7 +51,6 @@ from workflow_rl.runs.folder import (
     read_record,
 )
 from workflow_rl.runs.metrics import columns, group_of
-from workflow_rl.runs.saved_config import flattened
 
 RUN_FILE = "run_id"
 """The file with the run's id, which checkpoints repeat. A training process locks this file."""

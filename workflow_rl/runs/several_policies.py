@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from workflow_rl.agents.settings import Count, NotNegative, Settings, Share
@@ -30,8 +29,7 @@ from workflow_rl.output_files import (
     require_no_links,
     write_json,
 )
-from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.saved_config import POPULATION_FILE
+from workflow_rl.runs.config import POPULATION_FILE, TrainConfig
 from workflow_rl.terminal import shortened
 
 Values = dict[str, float]
@@ -48,10 +46,6 @@ VARIABLE = (
     "reward_scale",
     *SHARES,
 )
-
-# Further streams of random numbers beside the learners' streams. They are spawn keys, because
-# SeedSequence ignores a trailing 0: [seed, 0, 0] would equal the learner's [seed, 0].
-DRAWS, MEETINGS = 0, 1
 
 
 class Copy(NamedTuple):
@@ -141,39 +135,11 @@ def require_range(name: str, low: float, high: float) -> None:
         )
 
 
-def drawn(ranges: Mapping[str, tuple[float, float]], seed: int) -> Values:
-    """Return a member's first settings.
-
-    They are log-uniform between the ends. For a share x, 1 - x is log-uniform.
-    """
-    random = random_of(seed, DRAWS)
-    settings = {}
-    for name, ends in sorted(ranges.items()):
-        low, high = sorted(1 - end for end in ends) if name in SHARES else ends
-        value = float(np.exp(random.uniform(np.log(low), np.log(high))))
-        settings[name] = 1 - value if name in SHARES else value
-    return settings
-
-
-def member_configs(
-    config: TrainConfig, n_policies: int, exchange: ExchangeConfig | None
-) -> list[TrainConfig]:
-    """Return the configs of several policies, each with its own seed. Raises ConfigError.
-
-    exchange: how the policies learn from each other, or None. Each policy's first settings are
-    drawn from the exchange's ranges.
-    """
+def member_configs(config: TrainConfig, n_policies: int) -> list[TrainConfig]:
+    """Return the configs of several policies, each with its own seed. Raises ConfigError."""
     require_shareable(config)
-    if exchange is not None:
-        require_variable(config)
-        require_same_end(config)
-    configs = []
-    for seed in range(config.seed, config.seed + n_policies):
-        changes: dict[str, Any] = {} if seed == config.seed else {"seed": seed}
-        if exchange is not None:
-            changes["settings"] = config.settings.changed(**drawn(exchange.ranges, seed))
-        configs.append(config.changed(**changes) if changes else config)
-    return configs
+    others = range(config.seed + 1, config.seed + n_policies)
+    return [config, *(config.changed(seed=seed) for seed in others)]
 
 
 def require_same_end(config: TrainConfig) -> None:
@@ -183,17 +149,6 @@ def require_same_end(config: TrainConfig) -> None:
             raise ConfigError(
                 name, f"{value} does not go with a population, whose policies end together"
             )
-
-
-def require_variable(config: TrainConfig) -> None:
-    """Raise ConfigError if the algorithm lacks settings that searches and populations vary."""
-    missing = [name for name in VARIABLE if name not in type(config.settings).model_fields]
-    if missing:
-        raise ConfigError(
-            "algorithm",
-            f"{config.algorithm} does not go with searches and populations: it has no "
-            f"{', '.join(missing)}",
-        )
 
 
 def require_shareable(config: TrainConfig) -> None:
@@ -210,11 +165,6 @@ def require_shareable(config: TrainConfig) -> None:
             f"{config.num_steps_per_env} does not go with several policies: they share envs from "
             "one complete episode to the next",
         )
-
-
-def random_of(seed: int, *stream: int) -> np.random.Generator:
-    """Return a population's generator of random numbers. stream: DRAWS or MEETINGS."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=stream))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 A file of a run names an environment, an algorithm and a network. A file that this user's commands
 write has an HMAC of those names, and of the paths of the modules among them. The key is in a
 private folder of the user, and is never copied into a run. A file with a valid signature was made
-here. Every other file is a stranger's.
+here. Every other file is a stranger's, and the classes that it names are not imported.
 """
 
 from __future__ import annotations
@@ -17,8 +17,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from workflow_rl.environments.named_by_file import WORD, found_at, modules_in, texts_in
+from workflow_rl.agents import algorithm
+from workflow_rl.agents.policies.networks import NETWORKS
+from workflow_rl.environments.named_by_file import (
+    TRUST_IT,
+    WORD,
+    found_at,
+    is_plain,
+    modules_in,
+    not_found,
+    texts_in,
+)
 from workflow_rl.environments.source import guests
+from workflow_rl.errors import ConfigError
 from workflow_rl.output_files import made_once, private_folder, read_private
 
 SIGNATURE = "signature"
@@ -116,3 +127,65 @@ def _key_places(make: bool) -> Iterator[Path]:
         yield state / "workflow_rl" / "key"
     with suppress(OSError):
         yield private_folder(make) / "key"
+
+
+def classes_in(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the "module:Name" of each class that a saved config names, by "algorithm" and
+    "network"."""
+    names = {"algorithm": config.get("algorithm"), "network": _settings(config).get("network")}
+    return {what: name for what, name in names.items() if isinstance(name, str) and ":" in name}
+
+
+def unnamed_classes(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the classes of `classes_in` that must not be called: they are not imported, or a
+    stranger's file gives them settings that can name a file."""
+    classes = classes_in(config)
+    if not classes or (not_plain(config) and not made_here(config)):
+        return classes
+    known = {"algorithm": algorithm.names(), "network": NETWORKS}
+    return {what: name for what, name in classes.items() if name not in known[what]}
+
+
+def not_plain(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a saved config, without its classes, that can name a file."""
+    classes = classes_in(config)
+    others = {name: value for name, value in _settings(config).items() if name not in classes}
+    return {name: value for name, value in others.items() if not is_plain(value)}
+
+
+def _settings(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    settings = config.get("settings")
+    return settings if isinstance(settings, Mapping) else {}
+
+
+def import_classes(config: Mapping[str, Any]) -> None:
+    """Import a config's classes, if this user's commands wrote the config. Raises ConfigError."""
+    if not unnamed_classes(config) or not made_here(config):
+        return
+    classes = classes_in(config)
+    if "algorithm" in classes:
+        algorithm.load(classes["algorithm"])
+    if "network" in classes:
+        from workflow_rl.agents.policies.own_network import load_network
+
+        try:
+            load_network(classes["network"])
+        except ValueError as error:
+            raise ConfigError("network", str(error)) from None
+
+
+def only_the_file_names(config: Mapping[str, Any]) -> str:
+    """Return why the classes of `unnamed_classes`, or their settings, are refused, and advice."""
+    classes = unnamed_classes(config)
+    for what, name in classes.items():
+        if name.startswith("__main__:") or "<" in name:
+            return (
+                f"its {what} is {name}, a class of a script: put the class in a module, and train "
+                "with that one"
+            )
+        if (advice := not_found(what, name)) is not None:
+            return advice
+    named = " and ".join(f"the {what} {name}" for what, name in classes.items())
+    settings = [f"{name}={value!r:.100}" for name, value in not_plain(config).items()]
+    may_name = f" with {', '.join(settings)}, which may name a file" if settings else ""
+    return f"only the file names {named}{may_name}: {TRUST_IT}"

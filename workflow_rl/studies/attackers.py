@@ -19,7 +19,6 @@ from workflow_rl.evaluation.intervals import mean_of
 from workflow_rl.progress_bar import Progress
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.copy_teacher import teacher_named
-from workflow_rl.runs.execute import AtOnce
 from workflow_rl.runs.loop import stopped_by_signals
 
 EPISODES_TOGETHER = 16
@@ -123,7 +122,7 @@ def played(
         preload=environment.preload,
     )  # fmt: skip
     total = sum(len(specs) for _, specs in wanted)
-    with stopped_by_signals(AtOnce()), pool, Progress(quiet, total, "ep") as bar:
+    with stopped_by_signals(), pool, Progress(quiet, total, "ep") as bar:
         trajectories = [
             play_with_progress(pool, actor, specs, bar, together=together)
             for actor, specs in wanted

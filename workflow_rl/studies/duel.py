@@ -39,8 +39,8 @@ from workflow_rl.runs.folder import can_go_on, is_finished
 from workflow_rl.runs.learner import only_warned
 from workflow_rl.runs.loop import stopped_by_signals
 from workflow_rl.runs.make_agent import make_agent
-from workflow_rl.runs.presets import preset_named
 from workflow_rl.runs.read_checkpoint import load_checkpoint
+from workflow_rl.runs.resolve import preset_named
 from workflow_rl.runs.resume import free_on_resume, resumed_plan
 from workflow_rl.runs.run_dir import locked
 from workflow_rl.runs.saved_agent import load_saved

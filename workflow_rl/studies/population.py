@@ -6,6 +6,7 @@ So a population is the same whatever its workers, kills and resumes. Jaderberg e
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,23 +15,72 @@ from typing import Any
 import numpy as np
 
 from workflow_rl.environments.episode import SeedStream
-from workflow_rl.errors import UserError
+from workflow_rl.errors import ConfigError, UserError
+from workflow_rl.runs.config import POPULATION_FILE, TrainConfig
+from workflow_rl.runs.execute import Plan, new_plan
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.loop import Meetings
 from workflow_rl.runs.run_dir import NotWrittenError
-from workflow_rl.runs.saved_config import POPULATION_FILE
 from workflow_rl.runs.several_policies import (
-    MEETINGS,
     SHARES,
+    VARIABLE,
     Copy,
     ExchangeConfig,
     Meeting,
     PopulationRecord,
     Values,
-    random_of,
+    require_same_end,
 )
 
 RANKED_EPISODES = 100
+
+
+# Further streams of random numbers beside the learners' streams. They are spawn keys, because
+# SeedSequence ignores a trailing 0: [seed, 0, 0] would equal the learner's [seed, 0].
+DRAWS, MEETINGS = 0, 1
+
+
+def population_plan(config: TrainConfig, n_policies: int, exchange: ExchangeConfig) -> Plan:
+    """Return the plan of a new population. Each member's first settings are drawn from the
+    exchange's ranges. Raises ConfigError."""
+    require_variable(config)
+    require_same_end(config)
+    plan = new_plan(config, n_policies)
+    configs = [
+        member.changed(settings=config.settings.changed(**drawn(exchange.ranges, member.seed)))
+        for member in plan.configs
+    ]
+    return dataclasses.replace(plan, configs=configs, exchange=exchange)
+
+
+def require_variable(config: TrainConfig) -> None:
+    """Raise ConfigError if the algorithm lacks settings that searches and populations vary."""
+    missing = [name for name in VARIABLE if name not in type(config.settings).model_fields]
+    if missing:
+        raise ConfigError(
+            "algorithm",
+            f"{config.algorithm} does not go with searches and populations: it has no "
+            f"{', '.join(missing)}",
+        )
+
+
+def drawn(ranges: Mapping[str, tuple[float, float]], seed: int) -> Values:
+    """Return a member's first settings.
+
+    They are log-uniform between the ends. For a share x, 1 - x is log-uniform.
+    """
+    random = random_of(seed, DRAWS)
+    settings = {}
+    for name, ends in sorted(ranges.items()):
+        low, high = sorted(1 - end for end in ends) if name in SHARES else ends
+        value = float(np.exp(random.uniform(np.log(low), np.log(high))))
+        settings[name] = 1 - value if name in SHARES else value
+    return settings
+
+
+def random_of(seed: int, *stream: int) -> np.random.Generator:
+    """Return a population's generator of random numbers. stream: DRAWS or MEETINGS."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=stream))
 
 
 class Population(Meetings):

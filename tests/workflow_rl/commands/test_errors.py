@@ -21,7 +21,7 @@ from workflow_rl.commands.main import main
 from workflow_rl.commands.one_line_errors import ClearCommand
 from workflow_rl.commands.options import spelling
 from workflow_rl.environments.source import guests
-from workflow_rl.errors import ConfigError, ObservationError, StoppedAtOnce, UserError
+from workflow_rl.errors import ConfigError, ObservationError, UserError
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.run_dir import NotWrittenError
 
@@ -68,7 +68,7 @@ def test_where_memory_ends_is_one_line(error, told):
     ("error", "code", "told"),
     [
         (KeyboardInterrupt(), 130, "\nstopped by SIGINT"),
-        (StoppedAtOnce(signal.SIGTERM), 143, "\nstopped by SIGTERM"),
+        (KeyboardInterrupt(signal.SIGTERM), 143, "\nstopped by SIGTERM"),
         (click.Abort(), 130, "\nstopped by SIGINT"),
         (OSError(errno.ENOSPC, "No space left", "a\nfile"), 1, "Error: a\\nfile: No space left"),
         (OSError(errno.ENOSPC, "No space left"), 1, "Error: No space left"),
@@ -137,7 +137,11 @@ BATCH = "The last checkpoint is kept, and the batch is in RUN/diverged.npz; "
 
 ENDED = [
     (StopRequested(15), 143, "stopped by SIGTERM; go on with: AGAIN"),
-    (StoppedAtOnce(1), 129, "stopped by SIGHUP; the last checkpoint is kept; go on with: AGAIN"),
+    (
+        KeyboardInterrupt(1),
+        129,
+        "stopped by SIGHUP; the last checkpoint is kept; go on with: AGAIN",
+    ),
     (
         ObservationError("it is NaN", []),
         *(1, "Error: it is NaN", "The batch is in RUN/diverged.npz"),
@@ -172,8 +176,8 @@ def test_what_ends_a_training_is_told_with_what_is_left(row, tmp_path, capsys):
 
 
 def test_a_second_signal_before_a_checkpoint_leaves_nothing_to_go_on_with(tmp_path):
-    with pytest.raises(StoppedAtOnce), training_errors("AGAIN", tmp_path):
-        raise StoppedAtOnce(2)
+    with pytest.raises(KeyboardInterrupt), training_errors("AGAIN", tmp_path):
+        raise KeyboardInterrupt(2)
 
 
 def test_a_users_function_that_fails_is_told_from_its_own_first_line(tmp_path, capsys):

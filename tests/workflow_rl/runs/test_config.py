@@ -14,8 +14,7 @@ from workflow_rl.runs import resolve
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.resolve import workers_for
 from workflow_rl.runs.resume import changes_on_resume, free_on_resume
-from workflow_rl.runs.saved_config import only_the_file_names
-from workflow_rl.runs.signature import signed
+from workflow_rl.runs.signature import only_the_file_names, signed
 
 
 @pytest.mark.parametrize(

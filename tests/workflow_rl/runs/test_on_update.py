@@ -13,10 +13,10 @@ from tests.tiny_runs import same_weights
 from workflow_rl import TrainConfig, Update, api, train
 from workflow_rl.commands.options import FUNCTION
 from workflow_rl.errors import ConfigError
-from workflow_rl.runs.execute import new_plan
 from workflow_rl.runs.folder import read_metrics, read_summary
 from workflow_rl.runs.saved_agent import Agent
 from workflow_rl.runs.several_policies import ExchangeConfig
+from workflow_rl.studies.population import population_plan
 
 
 def config(**fields: Any) -> TrainConfig:
@@ -87,7 +87,7 @@ def test_a_run_ends_when_it_no_longer_improves(tmp_path):
 @pytest.mark.parametrize("field", [{"stop_at_return": 1.0}, {"patience": 3}])
 def test_policies_of_a_population_end_together(field):
     with pytest.raises(ConfigError, match="does not go with a population"):
-        new_plan(config(**field), 2, ExchangeConfig(ranges={}, period=8))
+        population_plan(config(**field), 2, ExchangeConfig(ranges={}, period=8))
 
 
 def test_a_hook_is_named_by_module_and_function():

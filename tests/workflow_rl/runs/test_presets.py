@@ -42,8 +42,9 @@ from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import is_finished, read_metrics
 from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.newest_batches import FreeRunning
-from workflow_rl.runs.presets import KNOWN, PRESETS, RECIPES
+from workflow_rl.runs.presets import PRESETS, RECIPES
 from workflow_rl.runs.read_checkpoint import load_checkpoint
+from workflow_rl.runs.resolve import preset_named
 
 
 @pytest.mark.parametrize(("mode", "name"), MODES)
@@ -136,7 +137,7 @@ def test_a_dataset_is_a_multiple_of_what_the_envs_collect(steps, valid):
 def test_a_preset_gives_way_to_what_is_given(name):
     given = {"n_envs": 4, "num_steps_per_env": 16, "steps_per_update": 1024}
     flat = TrainConfig("async", preset=name, **given).flat()
-    expected = {**KNOWN[name], **given, "preset": name}
+    expected = {**preset_named(name), **given, "preset": name}
     expected |= expected.pop("settings", {})
     assert {field: flat[field] for field in expected} == {
         field: list(value) if isinstance(value, tuple) else value

@@ -9,21 +9,19 @@ import pytest
 from tests import tiny_runs
 from tests.tiny_runs import Interfered, on_counting_envs, same_weights
 from workflow_rl.runs import loop
-from workflow_rl.runs.config import TrainConfig
+from workflow_rl.runs.config import POPULATION_FILE, TrainConfig
 from workflow_rl.runs.folder import runs_in
 from workflow_rl.runs.learner import Learner
 from workflow_rl.runs.on_update import OnUpdate
 from workflow_rl.runs.read_checkpoint import load_checkpoint
-from workflow_rl.runs.saved_config import POPULATION_FILE
 from workflow_rl.runs.several_policies import (
     ExchangeConfig,
     PopulationRecord,
     begin_population,
-    drawn,
     policy_folder,
     read_population,
 )
-from workflow_rl.studies.population import Population
+from workflow_rl.studies.population import Population, drawn
 
 N_POLICIES = 4
 EXCHANGE = ExchangeConfig(

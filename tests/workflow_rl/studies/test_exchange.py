@@ -7,15 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workflow_rl.errors import ConfigError
-from workflow_rl.runs.several_policies import (
-    MEETINGS,
-    SHARES,
-    Copy,
-    ExchangeConfig,
-    drawn,
-    random_of,
-)
-from workflow_rl.studies.population import exchanged, perturbed
+from workflow_rl.runs.several_policies import SHARES, Copy, ExchangeConfig
+from workflow_rl.studies.population import MEETINGS, drawn, exchanged, perturbed, random_of
 
 RANGES = {"learning_rate": (1e-5, 1e-1), "discount": (0.9, 0.999)}
 

@@ -15,7 +15,6 @@ from tests.tiny_runs import config_of
 from tests.workflow_rl.studies.population_runs import EXCHANGE, N_POLICIES, SHORT, configs_of, run
 from workflow_rl.cage2.scenario2 import RED_AGENTS
 from workflow_rl.errors import UserError
-from workflow_rl.reporting.policies_figure import figure_of_folder
 from workflow_rl.runs.checkpoint import save_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import (
@@ -36,6 +35,7 @@ from workflow_rl.runs.several_policies import (
     unfinished_population,
 )
 from workflow_rl.runs.training_state import TrainingState
+from workflow_rl.studies.policies_figure import figure_of_folder
 from workflow_rl.studies.population import Population
 
 

@@ -65,7 +65,6 @@ def train_champion(
 
     Example: train-champion --run-dir runs/champion"""
     from workflow_rl.commands.evaluate import evaluate
-    from workflow_rl.runs.execute import AtOnce
     from workflow_rl.runs.loop import stopped_by_signals
 
     guest = guests[env]
@@ -80,7 +79,7 @@ def train_champion(
     with training_errors(again, run_dir):
         training = recipe.train(run_dir, seed, total_episodes, quiet)
         start = time.perf_counter()
-        with stopped_by_signals(AtOnce()):
+        with stopped_by_signals():
             chosen = recipe.choose(run_dir, selection_episodes, quiet)
     click.echo(
         f"chosen: {chosen.chosen} of {chosen.candidates} candidates, by {chosen.episodes} "

@@ -125,7 +125,7 @@ class MBPOAgent(SACAgent):
     def _load(self, end: int, parts: Iterable[Transitions]) -> None:
         """Remember imagined steps. Each part has the steps of one update."""
         if end not in (0, self.imagined_steps):
-            raise ValueError("some of the agent's imagined steps are missing")
+            raise ValueError("these are not all of its agent's steps")
         self.imagined = [
             Transitions._make(np.array(column) for column in self.own(steps, "f"))
             for steps in parts

@@ -341,7 +341,7 @@ class Dynamics:
         self.ends_seen = bool(state["ends_seen"])
         self.elites = [int(k) for k in state["elites"]]
         if not self.elites or not set(self.elites) <= set(range(self.config.model_members)):
-            raise ValueError("an elite is not a model of the ensemble")
+            raise ValueError("its elites are not models of the ensemble")
         for ours, theirs in zip(self.scales, state["scales"], strict=True):
             fill_array(ours, theirs)
 

@@ -146,15 +146,6 @@ def test_an_agent_is_compared_with_its_own_sampling(tmp_path):
     said_by("compare", *files)
 
 
-def test_runs_on_other_arguments_of_an_environment_are_refused(tmp_path):
-    for seed, (name, most) in enumerate((("a", 20), ("b", 20), ("c", 30))):
-        asked = f"--final-evaluation 2 --env-arg max_episode_steps={most} --seed {seed}"
-        said_by(TRAIN, asked, "--run-dir", tmp_path / name)
-    said_by("compare", tmp_path / "a", tmp_path / "b")
-    shown = call("compare", tmp_path / "a", "--baseline", tmp_path / "c")
-    refused(shown, "max_episode_steps=20", "max_episode_steps=30")
-
-
 def test_other_networks_and_lengths_are_other_tasks():
     cage2, cage4 = (guests[f"workflow_rl/CAGE{n}-v0"].scoring() for n in (2, 4))
     assert cage2 is not None

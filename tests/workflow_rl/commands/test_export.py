@@ -44,16 +44,6 @@ def expected(policy: PolicyParameters, obs: np.ndarray) -> np.ndarray:
 OBS = np.random.default_rng(0).normal(scale=5, size=(7, 4)).astype(np.float32)
 
 
-def test_a_file_is_replaced_only_if_that_is_asked_for(tmp_path):
-    agent, output = saved(tmp_path, parameters(True)), tmp_path / "again.npz"
-    export = ["export", agent, "--format npz --output", output]
-    said_by(*export)
-    written = output.read_bytes()
-    refused(call(*export), "--overwrite")
-    assert output.read_bytes() == written
-    said_by(*export, "--overwrite")
-
-
 def test_numbers_leave_no_bound_in_any_format(tmp_path):
     space = spaces.Box(
         np.array([0, -np.inf, 2, -1], np.float32), np.array([np.inf, 0, 2, 1], np.float32)

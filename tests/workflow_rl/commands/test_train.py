@@ -1,13 +1,9 @@
 """The command line: help, and one clear line for every mistake, with nothing harmed."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -85,11 +81,6 @@ def with_config(run: Path, settings: Any = None, **changes: Any) -> None:
     write_values(run / "checkpoint.safetensors", content)
 
 
-@pytest.fixture
-def unfinished(runs, tmp_path) -> Path:
-    return Path(shutil.copytree(runs / "unfinished", tmp_path / "unfinished"))
-
-
 @pytest.mark.parametrize("command", ["train-sync", "train-async"])
 def test_help_lists_every_config_field_under_a_heading(command):
     said = said_by(command, "--help-all")
@@ -133,50 +124,20 @@ def test_help_shows_what_applies_to_the_environment(command):
     assert "B_lineAgent" not in cage4
 
 
-@pytest.mark.parametrize("script", ["async_train_workflow_rl.py", "parallel_train_workflow_rl.py"])
-def test_help_does_not_wait_for_torch(script):
-    code = f"""
-import runpy, sys
-sys.argv = [{script!r}, "--help"]
-try:
-    runpy.run_path({str(ROOT / "workflow_rl" / script)!r}, run_name="__main__")
-except SystemExit:
-    pass
-assert "torch" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, cwd="/", stdout=subprocess.DEVNULL)
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
 def test_no_cuda_device():
     refused(call("train-async", TINY, "--device cuda"), "--device", "cpu")
 
 
-def test_a_run_dir_that_cannot_be_written(tmp_path):
-    (tmp_path / "file").write_text("mine")
-    refused(call("train-async", TINY, "--run-dir", tmp_path / "file" / "run"), "file/run")
-    assert (tmp_path / "file").read_text() == "mine"
-
-
 ON = "train-async --resume"
 REFUSED = [
-    (f"train-async {TINY} --run-dir finished", "not empty", "--resume"),
     (f"train-async {TINY} --hidden-sizes 9 --init-from finished", "--init-from does not fit"),
-    (
-        f"{ON} finished --total-episodes 3",
-        "--total-episodes: 3, ",
-        "finished, after 4",
-        "give more",
-    ),
     (f"{ON} finished --final-evaluation 2", "is finished"),
     (f"{ON} finished --learning-rate 3", "has 0.00"),
     (f"{ON} .", "no checkpoint", "checkpoint.safetensors"),
     (f"{ON} damaged", "checkpoint.safetensors", "damaged"),
     (f"{ON} reshaped", "checkpoint.safetensors", "shape"),
-    ("train-sync --resume unfinished", "a run of train-async", "resume it with"),
-    (f"{ON} unfinished --seed 5", "--seed", "5", "has 0"),
     (f"{ON} unfinished --hidden-sizes 64,64", "--hidden-sizes"),
-    (f"{ON} unfinished --run-dir elsewhere", "elsewhere"),
     (f"{ON} unfinished/checkpoint.safetensors", "give the run's"),
 ]
 
@@ -189,21 +150,6 @@ def test_what_may_not_go_on_is_refused_and_left_as_it_is(row, runs, monkeypatch)
     refused(call(words), *parts)
     assert contents(runs) == before
     assert not list((runs / "runs").glob("*"))
-
-
-def test_resuming_with_other_workers(unfinished):
-    said_by("train-async --run-dir", unfinished, "--resume --n-workers 1 --seed 0 --quiet")
-    assert (unfinished / "summary.json").exists()
-
-
-def test_resuming_unrolls_with_other_envs(unfinished):
-    unrolls = {"num_steps_per_env": 5, "episodes_per_update": None, "steps_per_update": 10}
-    with_config(unfinished, **unrolls)
-    before = contents(unfinished)
-    result = call(ON, unfinished, "--n-envs 3")
-    refused(result, "--n-envs", "3", "has 2", "leave it out")
-    assert contents(unfinished) == before
-    said_by(ON, unfinished, "--n-envs 2 --n-workers 2 --quiet")
 
 
 def test_dry_run_prints_the_config_and_leaves_nothing(tmp_path):
@@ -253,19 +199,3 @@ def test_a_run_that_diverges_stops_and_keeps_what_was_good(tmp_path):
     summary = json.loads((path / "summary.json").read_text())
     assert not summary["finished"]
     assert summary["reason"].startswith("the ")
-
-
-def test_an_algorithm_of_the_users_own(tmp_path):
-    options = "--env CartPole-v1 --total-steps 100 --quiet --setting passes=2 --run-dir"
-    said_by("train-async --algorithm tests.agents.test_algorithm:REINFORCE", options, tmp_path)
-    assert json.loads((tmp_path / "config.json").read_text())["settings"]["passes"] == 2
-
-
-@pytest.mark.parametrize("asked", ["", "--total-episodes 4", TINY])
-def test_a_finished_run_has_nothing_left_to_do(asked, runs):
-    before = contents(runs)
-    (line,) = said_by(ON, runs / "finished", asked).splitlines()
-    assert line.endswith(
-        "finished is finished, with all its 4 episodes: to go on, give a larger --total-episodes"
-    )
-    assert contents(runs) == before

@@ -1,7 +1,5 @@
 """The trainers on any Gymnasium environment."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -10,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.bad_input.refusals import digests
 from tests.cli import CART_POLE, TINY, call, output_of, refused, said_by
 from tests.tiny_runs import same_weights
 from workflow_rl.runs.read_checkpoint import load_checkpoint
@@ -67,7 +66,7 @@ def test_a_number_that_is_none_is_an_error_of_one_line(further: str, tmp_path: P
 
 
 def test_resuming_a_finished_run(cart_pole_run: Path, tmp_path: Path) -> None:
-    resume = ("train-async --resume", cart_pole_run)
+    resume, before = ("train-async --resume", cart_pole_run), digests(cart_pole_run)
     finished = said_by(*resume, "--total-steps 60")
     assert "is finished" in finished
     assert "--total-steps" in finished
@@ -79,6 +78,7 @@ def test_resuming_a_finished_run(cart_pole_run: Path, tmp_path: Path) -> None:
     refused(call(*resume, "--env Pendulum-v1"), "--env", "Pendulum-v1", "CartPole-v1")
     refused(call(*resume, "--env-arg g=5"), "--env-arg", "{'g': 5}", "has {}")
     refused(call(*resume, "--red-agent mixed"), "--red-agent", "CartPole-v1")
+    assert digests(cart_pole_run) == before
     copy = shutil.copytree(cart_pole_run, tmp_path / "copy")
     said_by("train-async --total-steps 400 --quiet --resume", copy)
     assert json.loads((copy / "summary.json").read_text())["env_steps"] >= 400

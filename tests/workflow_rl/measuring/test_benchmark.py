@@ -1,7 +1,5 @@
 """Benchmarks: the order of turns, what is measured, how rows are computed, and the files."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import time
@@ -11,7 +9,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from workflow_rl.commands import benchmark as command_module
 from workflow_rl.commands.benchmark import benchmark
 from workflow_rl.measuring import benchmark as benchmark_module
 from workflow_rl.measuring.benchmark import (
@@ -196,20 +193,6 @@ def test_variants_take_turns_with_the_ceiling_and_change_direction_every_round(m
     # Its turns were the 1st and 3rd, then the 5th and 7th.
     assert [rate.episodes_per_second for rate in ceiling] == [2.0, 6.0]
     assert [rate.episodes_per_second for rate in sync + asynchronous] == [7.0] * 4
-
-
-@pytest.mark.parametrize("option", ["--json", "--png"])
-def test_a_file_that_cannot_be_written_is_found_before_anything_is_measured(
-    option, tmp_path, monkeypatch
-):
-    def fail(*arguments, **options):
-        raise AssertionError("measured before the outputs were checked")
-
-    monkeypatch.setattr(command_module, "measured_rows", fail)
-    result = run(option, tmp_path / "nowhere" / "rates")
-    assert result.exit_code == 2
-    line = result.output.strip().splitlines()[-1]
-    assert line.startswith(f"Error: Invalid value for {option}: {tmp_path}")
 
 
 @pytest.mark.parametrize("markdown", [False, True])

@@ -1,10 +1,10 @@
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.processes import ended, said_by_python
 from workflow_rl import TrainConfig, train
 from workflow_rl.runs.folder import read_summary
 
@@ -16,9 +16,7 @@ STEPS = 2500
 
 
 def last_line(*options: str) -> str:
-    command = [sys.executable, str(ONE_FILE), *options]
-    result = subprocess.run(command, check=True, capture_output=True, text=True)
-    return result.stdout.splitlines()[-1]
+    return said_by_python(ONE_FILE, *options).splitlines()[-1]
 
 
 @pytest.mark.parametrize("mode", ["async", "sync"])
@@ -49,10 +47,7 @@ def test_one_file_is_short_and_needs_nothing_of_the_package():
 
 def test_a_worker_that_dies_is_named():
     program = "import os, one_file\none_file.begun = lambda *_: os._exit(3)\none_file.main()\n"
-    result = subprocess.run(
-        [sys.executable, "-c", program],
-        check=False, capture_output=True, text=True, cwd=ONE_FILE.parent,
-    )  # fmt: skip
+    result = ended(sys.executable, "-c", program, cwd=ONE_FILE.parent)
     assert result.returncode == 1
     last = result.stderr.splitlines()[-1]
     assert re.fullmatch(r"RuntimeError: Process-\d ended with code 3", last)

@@ -1,32 +1,21 @@
 """Commands where the machine, the folder or an environment gets in the way: they go on, or say in
 one line what is wrong."""
 
-from __future__ import annotations
-
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import pytest
 
+from tests.any_envs import TargetEnv
 from tests.cli import CART_POLE, TINY, said_by
+from tests.processes import ended
 from workflow_rl.agents.user_modules import in_one_line
 from workflow_rl.collection.messages import Command
 from workflow_rl.collection.worker import failure_of
 
 pytestmark = pytest.mark.system
-
-ROOT = Path(__file__).parents[2]
-
-
-def said(folder: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, timeout=100,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
-    )  # fmt: skip
 
 
 def refused(result: subprocess.CompletedProcess[str], *parts: str) -> None:
@@ -38,24 +27,26 @@ def refused(result: subprocess.CompletedProcess[str], *parts: str) -> None:
 
 def test_simulators_without_a_compiler(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "workflow_rl", "evaluate", "champion", "--episodes", "1"]
-    refused(said(tmp_path, *command, NUMBA_DISABLE_JIT="1"), "NUMBA_DISABLE_JIT", "unset it")
+    refused(ended(*command, cwd=tmp_path, NUMBA_DISABLE_JIT="1"), "NUMBA_DISABLE_JIT", "unset it")
 
 
 def test_numba_finds_no_folder_for_its_cache(tmp_path: Path) -> None:
     program = "import workflow_rl.cage2.compiled.simulator, numba; print(numba.config.CACHE_DIR)"
+    command = [sys.executable, "-c", program]
     variables = {"NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator", "NUMBA_CACHE_DIR": ""}
+    variables["TMPDIR"] = str(tmp_path)
     # A folder in the current one may be a stranger's.
-    result = said(tmp_path, sys.executable, "-c", program, **variables, TMPDIR=str(tmp_path))
+    result = ended(*command, cwd=tmp_path, **variables)
     assert "it is the current folder" in result.stderr
     (here := tmp_path / "here").mkdir()
-    result = said(here, sys.executable, "-c", program, **variables, TMPDIR=str(tmp_path))
+    result = ended(*command, cwd=here, **variables)
     assert result.returncode == 0, result.stderr
     cache = Path(result.stdout.strip())
     assert cache.parent == tmp_path
     assert cache.stat().st_mode & 0o777 == 0o700
     # Somebody else could put code into a folder that is open.
     cache.chmod(0o777)
-    result = said(here, sys.executable, "-c", program, **variables, TMPDIR=str(tmp_path))
+    result = ended(*command, cwd=here, **variables)
     assert f"{cache} is open to others" in result.stderr
 
 
@@ -63,13 +54,13 @@ def test_a_temporary_folder_with_a_long_name(tmp_path: Path) -> None:
     folder = tmp_path / ("x" * (115 - len(str(tmp_path))))
     folder.mkdir()
     command = [sys.executable, "-m", "workflow_rl", "train-async", *f"{CART_POLE} {TINY}".split()]
-    refused(said(tmp_path, *command, TMPDIR=str(folder)), f"TMPDIR={folder}", "at most 70")
+    refused(ended(*command, cwd=tmp_path, TMPDIR=str(folder)), f"TMPDIR={folder}", "at most 70")
 
 
 def test_more_workers_than_files_may_be_open(tmp_path: Path) -> None:
     command = f"ulimit -n 64; exec {sys.executable} -m workflow_rl train-async --env CartPole-v1"
     options = "--n-envs 30 --n-workers 30 --total-steps 60 --device cpu --quiet"
-    result = said(tmp_path, "bash", "-c", f"{command} {options}")
+    result = ended("bash", "-c", f"{command} {options}", cwd=tmp_path)
     refused(result, "30 workers", "ulimit -n", "--n-workers")
 
 
@@ -82,21 +73,13 @@ class WithoutTextError(Exception):
     __repr__ = __str__
 
 
-class WithoutText(gymnasium.Env[Any, Any]):
+class WithoutText(TargetEnv):
     """Its second step raises such an error."""
 
-    observation_space = gymnasium.spaces.Discrete(3)
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
-        self.steps = 0
-        return 0, {}
-
-    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        self.steps += 1
-        if self.steps == 2:
+    def step(self, action: Any) -> Any:
+        if self._steps == 1:
             raise WithoutTextError
-        return 1, 0.0, False, False, {}
+        return super().step(action)
 
 
 def test_an_exception_whose_text_raises() -> None:

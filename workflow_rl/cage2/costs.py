@@ -7,13 +7,16 @@ Workers import this module without numba.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.scenario.actions import BLUE
 from workflow_rl.cage2.scenario.scenario import Scenario
+
+if TYPE_CHECKING:
+    from workflow_rl.cage2.scenario.simulator_protocol import Simulator
 
 COSTS = (
     *("clean_hosts", "user_hosts", "root_hosts", "impacts", "restores", "removes"),
@@ -83,3 +86,30 @@ def write_costs(
         is_held = held_before >> target & 1
         costs[COUNTER_ACTIONS] = is_held
         costs[HEALTHY_RECOVERIES] = not is_held and target != red_host
+
+
+def costs_of_step(
+    simulator: Simulator,
+    network: tables.Tables,
+    action: int,
+    held_before: int,
+    names: Sequence[str] = COSTS,
+) -> dict[str, float]:
+    """Return the costs of a simulator's last step by their names, the first of `evaluated_costs`.
+
+    network: what the simulator plays. action: Blue's. held_before: the first of `Simulator.held`
+    before the step.
+    """
+    blue_success, red_action, _, red_success, _ = simulator.facts
+    costs, of = np.empty(len(names)), network.of
+    write_costs(
+        costs,
+        len(network.scenario.hosts),
+        int(of["red_host"]),
+        (int(of["action_kind"][action]), int(of["action_host"][action])),
+        blue_success == tables.TRUE,
+        (red_action, red_success) == (tables.IMPACT, tables.TRUE),
+        held_before,
+        simulator.held,
+    )
+    return dict(zip(names, costs.tolist(), strict=True))

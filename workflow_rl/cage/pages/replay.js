@@ -112,6 +112,23 @@ function listMoments(recording, index) {
     button.addEventListener("click", () => seek(moment.first));
   });
   summarise(lists, recording);
+  listMarks(lists, recording);
+}
+
+// What is measured: a button for each kind goes to its next step.
+function listMarks(lists, {marks}) {
+  const steps = {};
+  marks.forEach((ofStep, i) => ofStep.forEach(([what]) => (steps[what] ??= []).push(i + 1)));
+  if (!marks.flat().length) return;
+  add(lists, "h2", {}, "What is measured");
+  const list = add(lists, "ul", {class: "measured"});
+  for (const [what, own] of Object.entries(steps)) {
+    const button = add(add(list, "li"), "button", {type: "button"});
+    add(button, "strong");
+    add(button, "span", {}, what);
+    add(button, "span", {class: "number"}, `${own.length} ${own.length === 1 ? "step" : "steps"}`);
+    button.addEventListener("click", () => go(own.find((step) => step > state.now) ?? own[0]));
+  }
 }
 
 // --- Time ---------------------------------------------------------------------------------------
@@ -229,6 +246,8 @@ function makeSide(recording, index) {
     field("reward").textContent = step ? number(step.reward) : "—";
     field("costs").textContent = own.costs(step);
     field("return").textContent = number(step ? step.total : 0);
+    const marks = step ? recording.marks[now - 1] : [];
+    field("measured").textContent = marks.map(([what, times]) => times > 1 ? `${what} (${times})` : what).join("; ") || "—";
     own.show(step, now);
     log.forEach((row, i) => row.toggleAttribute("aria-current", i + 1 === now));
     if (step) log[now - 1].setAttribute("aria-current", "step");

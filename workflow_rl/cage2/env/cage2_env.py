@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from workflow_rl.cage.attackers import Attacker, AttackerError
 from workflow_rl.cage2.agent.network_facts import BlueDecoys, untold_facts
-from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.compiled.description import tables_of
-from workflow_rl.cage2.costs import evaluated_costs, write_costs
+from workflow_rl.cage2.costs import costs_of_step, evaluated_costs
 from workflow_rl.cage2.cyborg.simulators import make_simulator
 from workflow_rl.cage2.env import checks
 from workflow_rl.cage2.red.roster import REDS, checked_reds
@@ -209,25 +208,10 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         facts = self._simulator.facts
         info = self._info(facts)
         if self.measures:
-            info["costs"] = self._costs(held_before, facts)
+            tables = tables_of(self.scenario)
+            costs = costs_of_step(self._simulator, tables, index, held_before, self._cost_names)
+            info["costs"] = costs
         return self._bits.astype(self._dtype), reward, False, self._steps_left == 0, info
-
-    def _costs(self, held_before: int, facts: Facts) -> dict[str, float]:
-        """Return the costs of the last step. held_before: `Simulator.held` before the step."""
-        blue_success, red_action, _, red_success, _ = facts
-        costs = np.empty(len(self._cost_names))
-        of = tables_of(self.scenario).of
-        write_costs(
-            costs,
-            self._n_hosts,
-            int(of["red_host"]),
-            (int(of["action_kind"][self._last_action]), int(of["action_host"][self._last_action])),
-            blue_success == tables.TRUE,
-            (red_action, red_success) == (tables.IMPACT, tables.TRUE),
-            held_before,
-            self._simulator.held,
-        )
-        return dict(zip(self._cost_names, costs.tolist(), strict=True))
 
     def _info(self, facts: Facts) -> dict[str, Any]:
         blue_success, red_action, red_target, red_success, suspicious_hosts = facts

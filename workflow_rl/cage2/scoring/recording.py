@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage.playing import play
-from workflow_rl.cage.replay_frame import Moment, moments_of
+from workflow_rl.cage.replay_frame import Mark, Moment, marks_of, moments_of
 from workflow_rl.cage2 import scenario2
 from workflow_rl.cage2.agent.blue import Blue, Decision
 from workflow_rl.cage2.agent.records import records
 from workflow_rl.cage2.compiled.description import tables_of
+from workflow_rl.cage2.costs import costs_of_step
 from workflow_rl.cage2.red.roster import REDS
 from workflow_rl.cage2.scenario.actions import BLUE, RED_ACTIONS
 from workflow_rl.cage2.scenario.scenario import Scenario
@@ -97,7 +98,7 @@ class Recording:
     choice: how the agent chooses actions: greedy, sampled or scripted. red_agent: the cell's red
     agent, or several with weights. drawn: the red agent of this episode. seed: the evaluation's
     seed. episode: the number in the cell. beginning: the network before the first step. moments:
-    see `moments_of`."""
+    see `moments_of`. marks: of each step, see `marks_of`."""
 
     agent: str
     choice: str
@@ -109,6 +110,7 @@ class Recording:
     beginning: NetworkState
     steps: tuple[Step, ...]
     moments: tuple[Moment, ...]
+    marks: tuple[tuple[Mark, ...], ...]
 
     @property
     def opponent(self) -> str:
@@ -144,13 +146,15 @@ def record_episode(
         network.beginning,
         tuple(network.steps),
         moments_of([step.costs for step in network.steps]),
+        marks_of(network.measured),
     )
 
 
 class _WatchedNetwork:
     """An EnvBatch of one env, which records one episode.
 
-    beginning: the network before the first step. steps: the steps up to now.
+    beginning: the network before the first step. steps: the steps up to now. measured: the costs of
+    these steps, see `cage2.costs`.
     """
 
     n_envs = 1
@@ -159,6 +163,7 @@ class _WatchedNetwork:
         self._blue, self._scenario, self._max_steps = blue, blue.network, max_steps
         self._red = watched(red_agent, max_steps, blue.network)
         self.steps: list[Step] = []
+        self.measured: list[dict[str, float]] = []
         self._total = 0.0
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> NDArray[Any]:
@@ -170,7 +175,10 @@ class _WatchedNetwork:
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         scenario, red, seen = self._scenario, self._red, self._seen
         decision = self._blue.decision
+        held_before, _ = red.simulator.held
         obs, reward = red.simulator.step(int(actions[0]))
+        counted = red.simulator, tables_of(scenario), int(actions[0]), held_before
+        self.measured.append(costs_of_step(*counted))
         self._total += reward
         red_name, red_decision = red.chosen()
         red_choice = RedChoice(red_name, seen.possible, seen.observation, red_decision)

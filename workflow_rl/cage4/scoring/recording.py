@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from workflow_rl.cage.replay_frame import Moment, moments_of
+from workflow_rl.cage.replay_frame import Mark, Moment, marks_of, moments_of
 from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.compiled.actions import IMPACT, RED_SLEEP, TARGET_OF, WITHDRAW
@@ -27,6 +27,7 @@ from workflow_rl.cage4.compiled.state import UNSEEN
 from workflow_rl.cage4.cyborg.simulators import make_simulator
 from workflow_rl.cage4.red.roster import RedTeam
 from workflow_rl.cage4.scenario import scenario4
+from workflow_rl.cage4.scenario.costs import COSTS
 from workflow_rl.cage4.scoring.knowledge import Knowledge, Known
 from workflow_rl.cage4.scoring.protocol import evaluated_episodes
 
@@ -131,13 +132,15 @@ class Recording:
     """An episode of an evaluation, without its last step, which does not count.
 
     beginning: each host of the network, with the index of its state before the first step. Before
-    this step, blue knows nothing of the hosts.
+    this step, blue knows nothing of the hosts. marks: of each step, see
+    `replay_frame.marks_of`.
     """
 
     states: tuple[HostState, ...]
     known: tuple[Known, ...]
     beginning: tuple[tuple[int, int], ...]
     steps: tuple[Step, ...]
+    marks: tuple[tuple[Mark, ...], ...]
 
     @property
     def total(self) -> int:
@@ -166,7 +169,7 @@ def record_episodes(
     All episodes of an evaluation share a stream of random numbers. So the first team plays the
     earlier episodes, too. Raises SimulationError.
     """
-    simulator: Any = make_simulator("compiled", red_agent, max_steps, scenario)
+    simulator: Any = make_simulator("compiled", red_agent, max_steps, scenario, measures=True)
     before = evaluated_episodes(teams[0], simulator, episode, seed)
     for _ in tqdm(before, "before", episode, unit="ep", leave=False, disable=None):
         pass  # These episodes are played to advance the stream.
@@ -180,14 +183,17 @@ def _record(simulator: CompiledSimulator, team: SingleTeam, number: int) -> Reco
     knowledge = Knowledge()
     beginning = tuple(hosts.changes(simulator.state))
     steps: list[Step] = []
+    measured: list[dict[str, float]] = []
     total = 0
     while True:
         actions, messages = team.act_in(simulator, observations)
         result = simulator.step(actions, messages)
         observations = result.observations
         if result.done:
-            return Recording(tuple(hosts.states), tuple(knowledge.numbers), beginning, tuple(steps))
+            states, known = tuple(hosts.states), tuple(knowledge.numbers)
+            return Recording(states, known, beginning, tuple(steps), marks_of(measured))
         state = simulator.state
+        measured.append(dict(zip(COSTS, simulator.costs.tolist(), strict=False)))
         total += result.reward
         steps.append(
             Step(

@@ -10,10 +10,12 @@ from tests.cli import output_of
 from tests.html_pages import assert_valid
 from tests.workflow_rl.cage2.scoring.test_replay import data_of
 from tests.workflow_rl.cage4.env.test_team_envs import random_team
+from workflow_rl.cage.replay_frame import marks_of
 from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.agent.scripted import make_scripted_team
 from workflow_rl.cage4.compiled.simulator import CompiledSimulator
 from workflow_rl.cage4.env.environment import Cage4
+from workflow_rl.cage4.scenario.costs import EVALUATED
 from workflow_rl.cage4.scenario.scenario4 import (
     AGENT_HOSTS,
     AGENT_ZONES,
@@ -87,7 +89,8 @@ def test_states_and_costs_are_the_simulators(team, seed):
     from workflow_rl.cage4.compiled.true_state import SERVICE_NAMES
 
     (recording,) = record_episodes([make_scripted_team(team)], RED_AGENTS[0], STEPS, seed, 0)
-    simulator, player = CompiledSimulator(RED_AGENTS[0], STEPS), make_scripted_team(team)
+    simulator = CompiledSimulator(RED_AGENTS[0], STEPS, measures=True)
+    player, measured = make_scripted_team(team), []
     simulator.start_stream(seed)
     observations = simulator.reset()
     player.reset(simulator.masks, 0)
@@ -95,6 +98,7 @@ def test_states_and_costs_are_the_simulators(team, seed):
     for step, states in zip(recording.steps, frames(recording), strict=True):
         result = simulator.step(*player.act_in(simulator, observations))
         observations = result.observations
+        measured.append(dict(zip(EVALUATED, simulator.costs.tolist(), strict=True)))
         paid = [sum(one.cost for one in step.costs if (one.cause == 3) is b) for b in (False, True)]
         assert paid == [-result.machine_reward, -result.action_cost]
         assert [deed.ticks for deed in step.blue] == simulator.busy_steps.tolist()
@@ -123,6 +127,7 @@ def test_states_and_costs_are_the_simulators(team, seed):
             process, connection = zones[:, 27:43].ravel(), zones[:, 43:].ravel()
             seen = [states[name].seen if name in states else 0 for name in hosts]
             assert seen == (connection + 2 * process).tolist()
+    assert recording.marks == marks_of(measured)
     assert len(recording.steps) == STEPS - 2
     assert causes >= {"bursts": {0, 1, 3}, "sleep": {0, 2}, "rules": {3}}[team]
 
@@ -135,7 +140,7 @@ def test_moments_join_what_costs_again_and_again():
     failed, restored = Cost(0, 5, 2, (90,)), Cost(3, 5, 1, (90,))
     pauses = [step_of()] * 10
     steps = (step_of(failed), step_of(restored, failed), *pauses, step_of(failed))
-    recording = Recording((), (), (), steps)
+    recording = Recording((), (), (), steps, ())
     found = [(one.cause, one.first, one.last, one.cost) for one in recording.moments()]
     work, restore = "Greens' failed work in Public access", "Restore in Public access"
     assert found == [(work, 1, 2, 4), (work, 13, 13, 2), (restore, 2, 2, 1)]

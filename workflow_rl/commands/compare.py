@@ -24,7 +24,9 @@ _LATEX = str.maketrans(
 )
 
 if TYPE_CHECKING:
-    from workflow_rl.evaluation.compare import Compared, Measured, Returns
+    from prettytable import PrettyTable
+
+    from workflow_rl.evaluation.compare import Compared, ComparedMeasure, Measured, Returns
 
 
 @click.command(cls=ClearCommand)
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     "--output",
     type=OutputFile(".csv", ".json", ".tex"),
     metavar="FILE",
-    help="The table as CSV, JSON or LaTeX.",
+    help="The tables as CSV, JSON or LaTeX.",
 )
 @click.option("--seed", type=SEED, default=0, show_default=True, metavar="N",
               help="Of the bootstrap.")  # fmt: skip
@@ -66,7 +68,12 @@ def compare(
       compare runs/new-0 runs/new-1 runs/new-2 --output table.tex
       compare runs/new-* --baseline runs/old-0 --baseline runs/old-1
     """
-    from workflow_rl.evaluation.compare import compare_agents, comparison_table, measures_table
+    from workflow_rl.evaluation.compare import (
+        compare_agents,
+        compare_measures,
+        comparison_table,
+        measures_table,
+    )
     from workflow_rl.runs.folder import runs_in
 
     if output is not None:
@@ -88,12 +95,12 @@ def compare(
         raise click.UsageError(str(error)) from None
     click.echo(comparison_table(rows))
     measured = ([measured for _, measured in of] for of in (of_agents, of_baseline))
-    if (measures := measures_table(*measured)) is not None:
-        click.echo(measures)
+    if measures := compare_measures(*measured):
+        click.echo(measures_table(measures))
     told = f" The baseline has {len(bases)}." if bases else ""
     click.echo(f"Agents: {len(scores)}, with {_episodes(scores[0])} episodes each.{told}")
     if output is not None:
-        write_text(output, _text(rows, output.suffix.lower()))
+        write_text(output, _text(rows, measures, output.suffix.lower()))
         click.echo(f"table: {output}")
 
 
@@ -181,18 +188,23 @@ def _episodes(returns: Returns) -> int:
     return sum(map(len, returns.values()))
 
 
-def _text(rows: Sequence[Compared], ending: str) -> str:
-    from workflow_rl.evaluation.compare import comparison_table, plain_rows
+def _text(rows: Sequence[Compared], measures: Sequence[ComparedMeasure], ending: str) -> str:
+    from workflow_rl.evaluation.compare import comparison_table, measures_table, plain_rows
 
     if ending == ".tex":
-        shown = comparison_table(rows)
-        shown.custom_format = lambda _, cell: printable(cell).translate(_LATEX)
-        return shown.get_latex_string().lstrip("\r\n").replace("\r\n", "\n") + "\n"
-    values = plain_rows(rows)
+        tables = [comparison_table(rows), *([measures_table(measures)] if measures else [])]
+        return "\n".join(map(_latex, tables))
+    values = plain_rows([*rows, *measures])
     if ending == ".json":
         return json.dumps(values, indent=2) + "\n"
     table = io.StringIO()
-    writer = csv.DictWriter(table, list(values[0]), lineterminator="\n")
+    names = dict.fromkeys(name for row in values for name in row)
+    writer = csv.DictWriter(table, list(names), lineterminator="\n")
     writer.writeheader()
     writer.writerows(values)
     return table.getvalue()
+
+
+def _latex(table: PrettyTable) -> str:
+    table.custom_format = lambda _, cell: printable(cell).translate(_LATEX)
+    return str(table.get_latex_string()).lstrip("\r\n").replace("\r\n", "\n") + "\n"

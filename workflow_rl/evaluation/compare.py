@@ -115,11 +115,20 @@ def measured_in(scores: Mapping[str, Any]) -> dict[str, Readings]:
         return {}
 
 
-def measures_table(
+class ComparedMeasure(NamedTuple):
+    """What is measured of agents, and how far it is from a baseline, if there is one: see
+    `Compared`."""
+
+    measure: str
+    mean: Mean
+    baseline: Mean | None = None
+    difference: Mean | None = None
+
+
+def compare_measures(
     agents: Sequence[Measured], baseline: Sequence[Measured] = ()
-) -> PrettyTable | None:
-    """Return a table with a line for each measure that all agents have for equal episodes: the mean
-    and, with a baseline, the difference over these episodes. None without such a measure."""
+) -> list[ComparedMeasure]:
+    """Return a row for each measure that all agents have for equal episodes."""
     everyone = [*agents, *baseline]
     shapes = [{name: _shape(read) for name, read in agent.items()} for agent in everyone]
     shared = [
@@ -133,9 +142,16 @@ def measures_table(
         figures = [_figure(group) for group in (ours, theirs) if group]
         if theirs:
             figures.append(_measure_difference(ours, theirs))
-        rows.append([name, *(figure.told() for figure in figures)])
-    headings = ["measure", "mean", "baseline", "difference"]
-    return text_table(headings[: len(rows[0])], rows) if rows else None
+        rows.append(ComparedMeasure(name, *figures))
+    return rows
+
+
+def measures_table(rows: Sequence[ComparedMeasure]) -> PrettyTable:
+    """Return a line for each row; the columns of the baseline, if there is one."""
+    cells = [
+        [row.measure, *(figure.told() for figure in row[1:] if figure is not None)] for row in rows
+    ]
+    return text_table(list(ComparedMeasure._fields[: len(cells[0])]), cells)
 
 
 def _shape(readings: Readings) -> tuple[set[type], list[int]]:
@@ -158,12 +174,12 @@ def _measure_difference(ours: Sequence[Readings], theirs: Sequence[Readings]) ->
     return Mean(float(np.mean([pair.mean for pair in pairs])), math.hypot(*halves))
 
 
-def plain_rows(rows: Sequence[Compared]) -> list[dict[str, Any]]:
+def plain_rows(rows: Sequence[Compared | ComparedMeasure]) -> list[dict[str, Any]]:
     """Return each row as plain values for JSON and CSV: None replaces NaN."""
-    return [{"task": row.task, **_figures(row)} for row in rows]
+    return [{row._fields[0]: row[0], **_figures(row)} for row in rows]
 
 
-def _figures(row: Compared) -> dict[str, float | None]:
+def _figures(row: Compared | ComparedMeasure) -> dict[str, float | None]:
     return {
         name if number == 0 else f"{name}_{part}": None if math.isnan(value) else float(value)
         for name, figure in row._asdict().items()

@@ -1,5 +1,6 @@
 """Costs of steps: where they are read from, what is refused, and how they come to a run's files."""
 
+import csv
 import json
 import math
 import sys
@@ -149,7 +150,7 @@ def test_metrics_have_the_mean_of_each_cost(trained):
 
 
 def test_an_evaluation_measures_costs(trained, tmp_path):
-    agents = []
+    agents, measured = [], []
     for number, greedy in enumerate((True, False)):
         scores = evaluate(trained, 5, env=Hasty, greedy=greedy, n_workers=1)
         assert "wear" in "\n".join(scores.lines("it"))
@@ -157,11 +158,22 @@ def test_an_evaluation_measures_costs(trained, tmp_path):
         content = scores.to_dict()
         (of_task,) = readings_in(content)["wear"]
         assert [value for value, _ in of_task] == pytest.approx(scores.costs["wear"])
+        measured.append(scores.costs["wear"])
         agents.append(tmp_path / f"{number}.json")
         agents[-1].write_text(json.dumps(content))
-    table = said_by("compare", agents[1], "--baseline", agents[0])
+    files = [tmp_path / f"table.{ending}" for ending in ("csv", "json", "tex")]
+    for file in files:
+        table = said_by("compare", agents[1], "--baseline", agents[0], "--output", file)
     line = next(line for line in table.splitlines() if "wear" in line)
     assert line.count("±") == 3
+    _, *rows = csv.DictReader(files[0].open())
+    row = next(row for row in rows if row["measure"] == "wear")
+    same = next(row for row in json.loads(files[1].read_text()) if row.get("measure") == "wear")
+    more = np.subtract(scores.costs["wear"], measured[0]).mean()
+    assert float(row["difference"]) == same["difference"] == pytest.approx(more)
+    assert float(row["difference_interval_95"]) == same["difference_interval_95"] > 0
+    (told,) = [line for line in files[2].read_text().splitlines() if line.startswith("wear")]
+    assert told.count(r"$\pm$") == 3
     content.pop("measures")
     agents[1].write_text(json.dumps(content))
     assert "wear" not in said_by("compare", agents[1], "--baseline", agents[0])

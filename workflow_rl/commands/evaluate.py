@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -216,7 +217,7 @@ def _evaluate(agent: Path | None, options: Mapping[str, Any]) -> bool:
         scores, short = _scores(player, scoring, settings, **played)
     acts = "" if player.actor is None else f" ({player.actions} actions)"
     written = [] if json_path is None else [_write(json_path, scores, scoring, player, short)]
-    budgets = _budget_lines(Path(player.name).parent, scores)
+    budgets = _budget_lines(Path(player.name).parent, scores, scoring)
     click.echo("\n".join([*scores.lines(f"{player.name}{acts}"), *budgets, *written]))
     if is_best_of_several:
         assert source is not None
@@ -256,10 +257,10 @@ def score_finished_run(run_path: Path, config: TrainConfig, episodes: int, quiet
         return
     written = _write(json_path, scores, scoring, player, short)
     lines = scores.closing_lines(f"{player.name} ({player.actions} actions)")
-    click.echo("\n".join([*lines, *_budget_lines(run_path, scores), written]))
+    click.echo("\n".join([*lines, *_budget_lines(run_path, scores, scoring), written]))
 
 
-def _budget_lines(run_path: Path, scores: Scores) -> list[str]:
+def _budget_lines(run_path: Path, scores: Scores, scoring: Scoring) -> list[str]:
     """Return whether the scored episodes keep the budgets of the agent's run, if it has any."""
     from workflow_rl.evaluation.measures import kept_budgets
     from workflow_rl.runs.folder import read_config
@@ -267,7 +268,10 @@ def _budget_lines(run_path: Path, scores: Scores) -> list[str]:
     costs = getattr(scores, "costs", {})
     try:
         settings = read_config(run_path).settings
-        kept = kept_budgets(settings, [*costs], [*zip(*costs.values(), strict=True)])
+        returns = scoring.returns(scores.to_dict())
+        sums = zip(*costs.values(), strict=True)
+        by_task = [[*itertools.islice(sums, len(of_task))] for of_task in returns.values()]
+        kept = kept_budgets(settings, [*costs], by_task)
     except NOT_OURS:  # An agent that comes without its run.
         return []
     return [f"budget {of}" for of in kept]

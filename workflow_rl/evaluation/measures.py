@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from workflow_rl.agents.ppo.config import Budget, budgets_of
 from workflow_rl.agents.settings import Settings
@@ -348,14 +349,19 @@ class Kept(NamedTuple):
 
 
 def kept_budgets(
-    settings: Settings, names: Sequence[str], sums: Sequence[Sequence[float]]
+    settings: Settings, names: Sequence[str], by_task: Sequence[ArrayLike]
 ) -> list[Kept]:
     """Return whether episodes keep each budget of an algorithm's settings. names: of the C costs.
-    sums: the episodes' sums of costs [N, C]. Without episodes, the result is empty."""
+    by_task: the sums of costs of each task's N episodes [N, C]. Without episodes, the result is
+    empty."""
+    tasks = [np.asarray(sums, np.float64) for sums in by_task]
+    n_episodes = sum(map(len, tasks))
+    shares = [len(sums) / n_episodes for sums in tasks if n_episodes]
     kept = []
-    for budget in budgets_of(getattr(settings, "budgets", {})) if len(sums) else ():
-        of_cost = np.array(sums, np.float64)[:, list(names).index(budget.cost)]
+    for budget in budgets_of(getattr(settings, "budgets", {})) if n_episodes else ():
+        of_tasks = [sums[:, list(names).index(budget.cost)] for sums in tasks]
+        of_cost = np.concatenate(of_tasks)
         above = float((of_cost > budget.limit).mean())
         holds = bool(budget.charged(of_cost).mean() <= budget.allowed)
-        kept.append(Kept(budget, mean_of([of_cost]), above, holds))
+        kept.append(Kept(budget, mean_of(of_tasks, shares), above, holds))
     return kept

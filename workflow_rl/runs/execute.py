@@ -22,7 +22,7 @@ from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.output_files import remove_own
 from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.learner import Draw, Learner
+from workflow_rl.runs.learner import Draw, Learner, is_scored_by_return
 from workflow_rl.runs.loop import Meetings, Watch, train_together
 from workflow_rl.runs.run_dir import make_run_folder
 from workflow_rl.runs.training_state import has_skipped
@@ -330,7 +330,7 @@ def choose_best(
     guest = guests.get(config.env)
     if guest is None or (config.eval_every and summary["best_score"] is not None):
         return None
-    if config.reward_from or getattr(config.settings, "budgets", {}):
+    if not is_scored_by_return(config):
         return None
     try:
         return guest.choose_best(run_path, quiet)
@@ -364,14 +364,15 @@ def best_of(summaries: Sequence[dict[str, Any]]) -> int:
     """Return the number of the policy with the best last training episodes.
 
     An unfinished policy, or a policy with too many unplayable episodes, is the best only if there
-    is no other policy.
+    is no other policy. A policy that holds its budgets is better than one that does not.
     """
 
-    def score(number: int) -> tuple[bool, float]:
+    def score(number: int) -> tuple[bool, bool, bool, float]:
         summary = summaries[number]
         mean = summary["return_mean_recent"]
         if mean is None or has_skipped(summary["skipped_episodes"], summary["episodes"]):
             mean = -math.inf
-        return summary["finished"], float(mean)
+        holds = summary.get("budgets_hold", True)
+        return summary["finished"], mean > -math.inf, holds, float(mean)
 
     return max(range(len(summaries)), key=score)

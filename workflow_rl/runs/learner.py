@@ -355,12 +355,22 @@ class Learner:
             self.save()
             # Without a score, the last agent is the best, also in an extended run. But a guest may
             # have chosen best.safetensors. Then the guest compares this file with the last agent.
-            is_known = math.isfinite(self.state.best_score) or self.config.env in guests
+            may_choose = self.config.env in guests and is_scored_by_return(self.config)
+            is_known = math.isfinite(self.state.best_score) or may_choose
             if not is_known or not (self.path / "best.safetensors").exists():
                 self.save("best.safetensors")
         self._plot()
         summary = summarise(self.config, self.state, reason, self.stopped)
+        if getattr(self.config.settings, "budgets", {}):
+            has_held = math.isfinite(self.state.best_score)
+            summary["budgets_hold"] = has_held or self.holds_budgets(self.config.eval_every > 0)
         return {**summary, "weights": self._weights()}
+
+    def holds_budgets(self, evaluates: bool) -> bool:
+        """Return whether the last episodes of evaluations, or of training, keep the budgets. There
+        may be none of either."""
+        kept = budgets_in(self.config, self.state.measured_costs(evaluates))
+        return all(of_budget.holds for of_budget in kept)
 
     def _plot(self) -> None:
         if self._draw is None:
@@ -411,13 +421,18 @@ def is_zero_sum(config: TrainConfig, state: TrainingState) -> bool:
     )
 
 
+def is_scored_by_return(config: TrainConfig) -> bool:
+    """Return whether nothing but the environment's own return counts."""
+    return not (config.reward_from or getattr(config.settings, "budgets", {}))
+
+
 def budgets_in(config: TrainConfig, sums: Sequence[Sequence[float]]) -> list[Kept]:
     """Return whether episodes keep each budget of a run. sums: their sums of costs [N, C]."""
     if not getattr(config.settings, "budgets", None):
         return []
     from workflow_rl.evaluation.measures import kept_budgets
 
-    return kept_budgets(config.settings, config.environment.spaces().costs, sums)
+    return kept_budgets(config.settings, config.environment.spaces().costs, [sums])
 
 
 def _score(config: TrainConfig, state: TrainingState, eval_return: float) -> float:

@@ -168,7 +168,9 @@ class Population(Meetings):
         seed = self._learners[0].config.seed
         random = random_of(seed, MEETINGS, len(self._record.meetings))
         scores = [self.score(learner) for learner in self._learners]
-        copies, settings = exchanged(scores, self.settings, self._exchange, random)
+        evaluates = self._exchange.rank_by == "evaluation"
+        holds = [learner.holds_budgets(evaluates) for learner in self._learners]
+        copies, settings = exchanged(scores, holds, self.settings, self._exchange, random)
         at = min(learner.position for learner in self._learners if not learner.state.diverged)
         self._record.meetings.append(Meeting(at, scores, copies, settings))
         try:
@@ -210,6 +212,7 @@ def perturbed(settings: Values, exchange: ExchangeConfig, random: np.random.Gene
 
 def exchanged(
     scores: Sequence[float],
+    holds: Sequence[bool],
     settings: Sequence[Values],
     exchange: ExchangeConfig,
     random: np.random.Generator,
@@ -217,10 +220,15 @@ def exchanged(
     """Return who takes over from whom, and the settings of all members from then on.
 
     Of members with equal scores the one with the lower number is the better. A member without a
-    score has minus infinity, and is among the worst.
+    score has minus infinity, and is among the worst. holds: whether each member holds its budgets:
+    such a member is better than one that does not.
     """
+
+    def rank(member: int) -> tuple[bool, bool, float]:
+        return scores[member] > -math.inf, holds[member], scores[member]
+
     n_replaced = min(math.ceil(exchange.replace_fraction * len(scores)), len(scores) // 2)
-    ranking = sorted(range(len(scores)), key=lambda member: -scores[member])
+    ranking = sorted(range(len(scores)), key=rank, reverse=True)
     n_unscored = list(scores).count(-math.inf)
     scored = ranking[: len(ranking) - n_unscored]
     best = scored[: max(n_replaced, min(n_unscored, 1))]
@@ -229,7 +237,8 @@ def exchanged(
     for member, values in enumerate(settings):
         if best and member in worst:
             source = best[random.integers(len(best))]
-            if _is_worth_it(scores[member], scores[source], exchange):
+            is_worth_it = _is_worth_it(scores[member], scores[source], exchange)
+            if is_worth_it or holds[source] > holds[member]:
                 copies.append(Copy(member, source))
                 values = settings[source]
         after.append(values if member in best else perturbed(values, exchange, random))

@@ -37,6 +37,9 @@ def contents(path: Path) -> dict[str, bytes]:
     [
         ({}, 1),
         ({1: {"finished": False}}, 2),
+        ({1: {"budgets_hold": False}, 2: {"budgets_hold": True}, 0: {"budgets_hold": True}}, 2),
+        ({n: {"budgets_hold": n < 1, "return_mean_recent": n or None} for n in range(3)}, 2),
+        ({1: {"budgets_hold": False}, 2: {"finished": False}, 0: {"budgets_hold": False}}, 1),
         ({1: {"return_mean_recent": None}}, 2),
         ({1: {"skipped_episodes": [999, 998, 997]}}, 1),
         ({1: {"skipped_episodes": [999, 998, 997, 700]}}, 2),

@@ -108,8 +108,21 @@ def test_evaluations_choose_among_agents_within_their_budgets(tmp_path):
         path, how = tmp_path / limit, "--eval-every 1 --eval-episodes 3 --play sampled"
         said = said_by(TRAIN, how, f"--budget wear={limit} --run-dir", path)
         assert "(last 3 episodes of evaluation)" in said
+        assert ("the last: no evaluation holds the budgets" in said) != is_scored
         state = load_checkpoint(path / "checkpoint.safetensors").training
         assert np.isfinite(state.best_score) == is_scored
+
+
+def test_an_extended_run_of_a_challenge_has_its_last_agent_as_the_best(tmp_path):
+    asked = "train-sync --env workflow_rl/CAGE2-v0 --max-steps 5 --n-envs 2 --n-workers 1 --quiet"
+    more = "--episodes-per-update 4 --hidden-sizes 8 --measures --budget decoys=1 --total-episodes"
+    said_by(asked, more, "4 --run-dir", tmp_path / "run")
+    said_by("train-sync --quiet --resume", tmp_path / "run", "--total-episodes 8")
+    best, last = (
+        load_checkpoint(tmp_path / "run" / f"{name}.safetensors").training.updates
+        for name in ("best", "checkpoint")
+    )
+    assert best == last == 2
 
 
 def test_the_own_rewards_of_a_team_sum_to_the_reward():

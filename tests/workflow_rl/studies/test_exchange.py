@@ -21,10 +21,12 @@ def exchange_of(**changes: Any) -> ExchangeConfig:
     return ExchangeConfig(**{"ranges": RANGES, "period": 10, "mutation_rate": 0.0, **changes})
 
 
-def exchange_between(scores: list[float], number: int = 0, seed: int = 0, **changes: Any) -> Any:
+def exchange_between(
+    scores: list[float], number: int = 0, seed: int = 0, holds: Any = None, **changes: Any
+) -> Any:
     """The copies of a meeting, and the settings after it."""
-    settings = settings_of(len(scores))
-    return exchanged(scores, settings, exchange_of(**changes), meeting_random(seed, number))
+    settings, holds = settings_of(len(scores)), holds or [True] * len(scores)
+    return exchanged(scores, holds, settings, exchange_of(**changes), meeting_random(seed, number))
 
 
 def settings_of(n_members: int) -> list[dict[str, float]]:
@@ -36,6 +38,14 @@ def test_the_worst_take_over_from_the_best_with_their_settings():
     copies, after = exchange_between([-5.0, -1.0, -9.0, -3.0], replace_fraction=0.25)
     assert copies == [Copy(of=2, source=1)]
     assert after == [settings[0], settings[1], settings[1], settings[3]]
+
+
+def test_members_within_their_budgets_are_better_than_others():
+    holds = [False, True, False, True]
+    copies, _ = exchange_between([-1.0, -5.0, -2.0, -9.0], holds=holds, replace_fraction=0.25)
+    assert copies == [Copy(of=2, source=1)]
+    copies, _ = exchange_between([-math.inf, -5.0, -2.0, -9.0], holds=holds, replace_fraction=0.25)
+    assert copies == [Copy(of=0, source=1)]
 
 
 def test_which_of_the_best_is_drawn_anew_for_each_of_the_worst():

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from workflow_rl.agents.ppo.minibatches import Minibatch, RolloutObs
     from workflow_rl.agents.ppo.sequences import RolloutSequences
 
-K_P, K_I, K_D = 0.5, 0.3, 0.0
-"""The controller's gains. With K_P = K_D = 0, it is gradient ascent at the learning rate K_I."""
+K_P, K_I = 0.5, 0.3
+"""The controller's gains. With K_P = 0, it is gradient ascent at the learning rate K_I."""
 AIM = 0.97
 """The target of a cost as a share of its limit. If the target were the limit, half of all agents
 would end above the limit."""
@@ -43,7 +43,7 @@ Estimate: TypeAlias = Callable[[Sequence[Trajectory], Float64Array], Estimates]
 
 
 class Multipliers:
-    """A PID controller for each multiplier: Stooke et al. 2020, algorithm 2.
+    """A PI controller for each multiplier: Stooke et al. 2020, algorithm 2, without its K_D.
 
     now: [K], the present multipliers.
     """
@@ -51,27 +51,21 @@ class Multipliers:
     def __init__(self, n: int) -> None:
         self.now = np.zeros(n)
         self._integral = np.zeros(n)
-        self._excess: Float64Array | None = None
 
     def update(self, excess: Float64Array) -> None:
         """Update by the excess of the costs [K] over their targets, in units of the limits."""
         # An untrained agent's excess may be many limits, while no excess is below -1. Without a
         # bound, a multiplier would need many updates to fall again.
         excess = np.minimum(excess, 1.0)
-        rise = excess - (excess if self._excess is None else self._excess)
-        self._excess = excess
         self._integral = np.maximum(self._integral + excess, 0.0)
-        terms = K_P * excess + K_I * self._integral + K_D * np.maximum(rise, 0.0)
-        self.now = np.maximum(terms, 0.0)
+        self.now = np.maximum(K_P * excess + K_I * self._integral, 0.0)
 
     def state_dict(self) -> dict[str, Any]:
-        excess = None if self._excess is None else self._excess.tolist()
-        return {"now": self.now.tolist(), "integral": self._integral.tolist(), "excess": excess}
+        return {"now": self.now.tolist(), "integral": self._integral.tolist()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a `state_dict()`. Raises ValueError for other values."""
         parts = [state["now"], state["integral"]]
-        parts += [] if state["excess"] is None else [state["excess"]]
         for numbers in parts:
             if not isinstance(numbers, list) or len(numbers) != len(self.now):
                 raise ValueError("it has other budgets")
@@ -79,8 +73,7 @@ class Multipliers:
                 raise ValueError("its multipliers are no numbers")
         if min([*state["now"], *state["integral"]]) < 0:
             raise ValueError("its multipliers are below 0")
-        self.now, self._integral, *excess = map(np.array, parts)
-        self._excess = excess[0] if excess else None
+        self.now, self._integral = map(np.array, parts)
 
 
 class Budgets:
@@ -174,11 +167,9 @@ class CostCritics:
         fit rewards of any scale. The deviation of A would not fit, because it shrinks when episodes
         have more steps.
 
-        At a time limit, the value of the last observation stands for further costs, although the
-        limited sum ends there. Ray et al.'s code does so, too. Without this value, the last steps
-        would look cheap to an agent that does not see the time, whatever the agent does. In
-        episodes of 100 steps with equal chances of a cost, a discount and a lambda of 0.97, the
-        standard deviation of A_k would nearly double.
+        A time limit ends the limited sum, but as in Ray et al.'s code, the value of the last
+        observation stands for further costs. Without this value, the last steps would look cheap
+        to an agent that does not see the time.
         """
         multipliers = self.budgets.multipliers.now
         advantage = of_reward.advantage.astype(np.float64)

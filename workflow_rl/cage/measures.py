@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from workflow_rl.evaluation.measures import Measure, share, total
 
@@ -10,28 +10,17 @@ HOSTS = ("clean_hosts", "user_hosts", "root_hosts")
 RECOVERIES = ("restores", "removes")
 
 
-def of_hosts(which: str) -> tuple[Measure, Measure, Measure]:
-    """Return measures of clean hosts and of hosts that Red holds. which: the hosts, in words."""
-    unit = "share of host-steps"
-    return (
-        Measure(
-            *("hosts clean", unit, f"{which} on which Red has no session at the end of a step."),
-            share(HOSTS[:1], HOSTS),
-            more_is_better=True,
-        ),
-        Measure(
-            *("hosts at user level", unit),
-            f"{which} on which Red has sessions at the end of a step, none of them with the rights "
-            "of root or SYSTEM.",
-            share(HOSTS[1:2], HOSTS),
-        ),
-        Measure(
-            *("hosts at root level", unit),
-            f"{which} on which Red has a session with the rights of root or SYSTEM at the end of a "
-            "step.",
-            share(HOSTS[2:], HOSTS),
-        ),
-    )
+def of_hosts(which: str) -> Iterator[Measure]:
+    """Yield measures of clean hosts and of hosts that Red holds. which: the hosts, in words."""
+    held = {
+        "clean": "has no session",
+        "at user level": "has sessions, none of them with the rights of root or SYSTEM,",
+        "at root level": "has a session with the rights of root or SYSTEM",
+    }
+    for cost, (level, what) in zip(HOSTS, held.items(), strict=True):
+        meaning = f"{which} on which Red {what} at the end of a step."
+        read, is_clean = share([cost], HOSTS), level == "clean"
+        yield Measure(f"hosts {level}", "share of host-steps", meaning, read, is_clean)
 
 
 OF_RECOVERIES = (

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from workflow_rl.reporting.pages import as_json, escaped, filled, source
 
 PAGES = "workflow_rl.cage.pages"
-MARKED = {
-    "healthy_recoveries": "recovery of a healthy host",
-    "counter_actions": "recovery of a host that Red holds",
-    "impacts": "Impact that succeeds",
-    "degrades": "DegradeServices that succeeds",
-    "blue_failures": "users' work that fails because of Blue",
-    "red_failures": "users' work that fails because of Red",
-}
-"""The costs of a step of which a replay tells, in words. A challenge may lack some of them."""
 
 
 def framed(package: str, title: str, about: str, compared: str, episodes: dict[str, Any]) -> str:
@@ -29,8 +20,8 @@ def framed(package: str, title: str, about: str, compared: str, episodes: dict[s
         package: the challenge's package with side.html, side.css and side.js, see replay.js.
         title, about, compared: texts at the top of the page.
         episodes: data for the scripts. `recordings` has, for each agent, the name `agent`, the
-            `steps` with the return so far as `total`, the `moments`, see `moments_of`, and the
-            `marks`, see `marks_of`.
+            `steps` with the return so far as `total`, the `moments`, see `moments_of`, and
+            `measured`: the costs of each step, as measures count them, by their names.
             `moments_shown` is how many moments the page lists. `digits` is the number of decimals
             of rewards, 1 by default. `phases` may pair each phase's name with the steps before it.
     """
@@ -75,27 +66,6 @@ def moments_of(costs: Iterable[Mapping[str, float]], longest_pause: int = 1) -> 
             moments.append(Moment(cause, first, number, cost))
     every = [moment for moments in by_cause.values() for moment in moments]
     return tuple(sorted(every, key=lambda moment: (-moment.cost, moment.first)))
-
-
-class Mark(NamedTuple):
-    """What is measured in a step, and how many times."""
-
-    what: str
-    times: int
-
-
-def marks_of(measured: Sequence[Mapping[str, float]]) -> tuple[tuple[Mark, ...], ...]:
-    """Return the marks of each step. measured: the costs of each step, by their names."""
-    marks = [
-        [Mark(what, int(step[cost])) for cost, what in MARKED.items() if step.get(cost)]
-        for step in measured
-    ]
-    begun = next((n for n, step in enumerate(measured) if step["red_present"]), len(measured))
-    for number in range(begun, len(measured)):
-        if measured[number]["counter_actions"]:
-            marks[number].append(Mark("first counter-action", 1))
-            break
-    return tuple(map(tuple, marks))
 
 
 def shown_name(agent: Path) -> str:

@@ -7,16 +7,14 @@ Workers import this module without numba.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from workflow_rl.cage2.compiled import tables
 from workflow_rl.cage2.scenario.actions import BLUE
 from workflow_rl.cage2.scenario.scenario import Scenario
-
-if TYPE_CHECKING:
-    from workflow_rl.cage2.scenario.simulator_protocol import Simulator
+from workflow_rl.cage2.scenario.simulator_protocol import Simulator
 
 COSTS = (
     *("clean_hosts", "user_hosts", "root_hosts", "impacts", "restores", "removes"),
@@ -95,11 +93,8 @@ def costs_of_step(
     held_before: int,
     names: Sequence[str] = COSTS,
 ) -> dict[str, float]:
-    """Return the costs of a simulator's last step by their names, the first of `evaluated_costs`.
-
-    network: what the simulator plays. action: Blue's. held_before: the first of `Simulator.held`
-    before the step.
-    """
+    """Return the costs of a simulator's last step. network: of the simulator. action: Blue's.
+    held_before: the first of `Simulator.held` before the step. names: see `evaluated_costs`."""
     blue_success, red_action, _, red_success, _ = simulator.facts
     costs, of = np.empty(len(names)), network.of
     write_costs(

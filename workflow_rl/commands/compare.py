@@ -24,9 +24,7 @@ _LATEX = str.maketrans(
 )
 
 if TYPE_CHECKING:
-    from prettytable import PrettyTable
-
-    from workflow_rl.evaluation.compare import Compared, ComparedMeasure, Measured, Returns
+    from workflow_rl.evaluation.compare import Compared, Measured, Returns
 
 
 @click.command(cls=ClearCommand)
@@ -68,12 +66,7 @@ def compare(
       compare runs/new-0 runs/new-1 runs/new-2 --output table.tex
       compare runs/new-* --baseline runs/old-0 --baseline runs/old-1
     """
-    from workflow_rl.evaluation.compare import (
-        compare_agents,
-        compare_measures,
-        comparison_table,
-        measures_table,
-    )
+    from workflow_rl.evaluation.compare import compare_agents, compare_measures, comparison_table
     from workflow_rl.runs.folder import runs_in
 
     if output is not None:
@@ -96,7 +89,7 @@ def compare(
     click.echo(comparison_table(rows))
     measured = ([measured for _, measured in of] for of in (of_agents, of_baseline))
     if measures := compare_measures(*measured):
-        click.echo(measures_table(measures))
+        click.echo(comparison_table(measures, "measure"))
     told = f" The baseline has {len(bases)}." if bases else ""
     click.echo(f"Agents: {len(scores)}, with {_episodes(scores[0])} episodes each.{told}")
     if output is not None:
@@ -139,7 +132,7 @@ def _scores(
     """Return an agent's returns by task, and what is measured of its episodes. Keep how these were
     played, and the agent's digest. Raises click.UsageError for an agent that was given before."""
     from workflow_rl.evaluation import evaluate
-    from workflow_rl.evaluation.compare import measured_in
+    from workflow_rl.evaluation.measures import readings_in
 
     file = path / "evaluation.json" if path.is_dir() else path
     scorings = [scoring for guest in guests.values() if (scoring := guest.scoring()) is not None]
@@ -154,6 +147,7 @@ def _scores(
     for scoring in (*scorings, evaluate.ReturnScoring()) if content else ():
         try:
             returns, short = scoring.returns(content), evaluate.shortfall_in(content)
+            measured = readings_in(content)
         except NOT_OURS:
             continue
         if returns and all(returns.values()):
@@ -164,7 +158,7 @@ def _scores(
                 raise click.UsageError(f"{first} and {path} are one agent: give it once")
             if short is not None:
                 click.echo(f"Hint: {path}: {short}", err=True)
-            return returns, measured_in(content)
+            return returns, measured
     advice = f"run `evaluate {path}` first"
     if not path.is_dir():
         advice = f"run `evaluate {path} --json scores.json`, and give scores.json in its place"
@@ -188,13 +182,13 @@ def _episodes(returns: Returns) -> int:
     return sum(map(len, returns.values()))
 
 
-def _text(rows: Sequence[Compared], measures: Sequence[ComparedMeasure], ending: str) -> str:
-    from workflow_rl.evaluation.compare import comparison_table, measures_table, plain_rows
+def _text(rows: Sequence[Compared], measures: Sequence[Compared], ending: str) -> str:
+    from workflow_rl.evaluation.compare import comparison_table, plain_rows
 
     if ending == ".tex":
-        tables = [comparison_table(rows), *([measures_table(measures)] if measures else [])]
-        return "\n".join(map(_latex, tables))
-    values = plain_rows([*rows, *measures])
+        of_measures = _latex(comparison_table(measures, "measure")) if measures else ""
+        return _latex(comparison_table(rows)) + of_measures
+    values = [*plain_rows(rows), *plain_rows(measures, "measure")]
     if ending == ".json":
         return json.dumps(values, indent=2) + "\n"
     table = io.StringIO()
@@ -205,6 +199,6 @@ def _text(rows: Sequence[Compared], measures: Sequence[ComparedMeasure], ending:
     return table.getvalue()
 
 
-def _latex(table: PrettyTable) -> str:
+def _latex(table: Any) -> str:
     table.custom_format = lambda _, cell: printable(cell).translate(_LATEX)
     return str(table.get_latex_string()).lstrip("\r\n").replace("\r\n", "\n") + "\n"

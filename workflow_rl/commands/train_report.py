@@ -201,26 +201,23 @@ def _report_several(outcome: Outcome) -> None:
     path, summaries, record = outcome.path, outcome.summaries, outcome.record
     assert record is not None
     names = sorted((record.exchange or {}).get("ranges", {}))
-    has_budgets = "budgets_hold" in summaries[0]
     rows = []
     for number, (learner, summary) in enumerate(zip(outcome.learners, summaries, strict=True)):
         mean, n_recent = summary["return_mean_recent"], summary["recent_episodes"]
-        held = "hold" if summary.get("budgets_hold") else "exceeded"
         rows.append(
             [
                 f"{'* ' if number == outcome.best else ''}{number}",
                 summary["episodes"],
                 summary["updates"],
                 "" if mean is None else f"{mean:{fitting(1, mean)}} of the last {n_recent}",
-                *([held] if has_budgets else []),
                 *(f"{getattr(learner.config.settings, name):.3g}" for name in names),
             ]
         )
     picture = None
     with only_warned(path / "learning_curve.png"):
         picture = draw_folder(path)
-    headings = ["policy", "episodes", "updates", "return", *(["budgets"] if has_budgets else [])]
-    click.echo(text_table([*headings, *names], rows, left=0))
+    headings = ["policy", "episodes", "updates", "return", *names]
+    click.echo(text_table(headings, rows, left=0))
     for learner in outcome.learners:
         if learner.stopped is not None:
             click.echo(f"stopped early:   {learner.path.name}: {learner.stopped}")

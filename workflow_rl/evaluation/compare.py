@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from prettytable import PrettyTable
 
 from workflow_rl.evaluation.intervals import CONFIDENCE, FloatArray, Mean, mean_of, over_agents
-from workflow_rl.evaluation.measures import Readings, difference, figure_of, readings_in
-from workflow_rl.output_files import NOT_OURS
+from workflow_rl.evaluation.measures import Readings, difference, figure_of
 from workflow_rl.text_table import text_table
 
 N_RESAMPLES = 10_000
@@ -40,18 +39,18 @@ class Bounded(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """The scores of agents in a task, and the difference from a baseline, if there is a baseline.
+    """The scores of agents in a task, or a measure, and the difference from a baseline, if any.
 
     mean: over agents and episodes, which are both random. For one agent, the interval is that of
     the command `evaluate`, in which tasks are independent. iqm: the mean of the agents' scores
-    without the lowest and the highest quarter. baseline: the mean of the baseline. difference: the
-    difference of the means, over equal episodes. better: the probability that an agent has a higher
-    score than an agent of the baseline, if both groups have several agents.
+    without the lowest and the highest quarter, or None for a measure. baseline: the mean of the
+    baseline. difference: the difference of the means, over equal episodes. better: the probability
+    that an agent has a higher score than an agent of the baseline, if both have several agents.
     """
 
     task: str
     mean: Mean
-    iqm: Bounded
+    iqm: Bounded | None
     baseline: Mean | None = None
     difference: Mean | None = None
     better: Bounded | None = None
@@ -93,12 +92,13 @@ def compare_agents(
     return rows
 
 
-def comparison_table(rows: Sequence[Compared]) -> PrettyTable:
-    """Return a table with a line for each row. A baseline adds columns."""
-    figures = [[figure for figure in row[1:] if figure is not None] for row in rows]
-    names = ["task", "mean", "IQM", "baseline", "difference", "P(better)"]
-    headings = names[: 1 + len(figures[0])]
-    cells = [[row.task, *map(str, of_row)] for row, of_row in zip(rows, figures, strict=True)]
+def comparison_table(rows: Sequence[Compared], first: str = "task") -> PrettyTable:
+    """Return a table with a line for each row. A baseline adds columns. first: the first column's
+    heading."""
+    names = [first, "mean", "IQM", "baseline", "difference", "P(better)"]
+    pairs = zip(names, rows[0], strict=True)
+    headings = [name for name, figure in pairs if figure is not None]
+    cells = [[str(figure) for figure in row if figure is not None] for row in rows]
     return text_table(headings, cells, groups=[row.task == SUM for row in rows])
 
 
@@ -106,28 +106,9 @@ Measured: TypeAlias = "Mapping[str, Readings]"
 """The readings of an agent's episodes, by the measure's name."""
 
 
-def measured_in(scores: Mapping[str, Any]) -> dict[str, Readings]:
-    """Return the readings in an agent's scores, by the measure's name; empty if the scores have no
-    valid measures."""
-    try:
-        return readings_in(scores)
-    except NOT_OURS:
-        return {}
-
-
-class ComparedMeasure(NamedTuple):
-    """What is measured of agents, and how far it is from a baseline, if there is one: see
-    `Compared`."""
-
-    measure: str
-    mean: Mean
-    baseline: Mean | None = None
-    difference: Mean | None = None
-
-
 def compare_measures(
     agents: Sequence[Measured], baseline: Sequence[Measured] = ()
-) -> list[ComparedMeasure]:
+) -> list[Compared]:
     """Return a row for each measure that all agents have for equal episodes."""
     everyone = [*agents, *baseline]
     shapes = [{name: _shape(read) for name, read in agent.items()} for agent in everyone]
@@ -139,19 +120,12 @@ def compare_measures(
     rows = []
     for name in shared:
         ours, theirs = ([agent[name] for agent in group] for group in (agents, baseline))
-        figures = [_figure(group) for group in (ours, theirs) if group]
+        row = Compared(name, _figure(ours), None)
         if theirs:
-            figures.append(_measure_difference(ours, theirs))
-        rows.append(ComparedMeasure(name, *figures))
+            more = _measure_difference(ours, theirs)
+            row = row._replace(baseline=_figure(theirs), difference=more)
+        rows.append(row)
     return rows
-
-
-def measures_table(rows: Sequence[ComparedMeasure]) -> PrettyTable:
-    """Return a line for each row; the columns of the baseline, if there is one."""
-    cells = [
-        [row.measure, *(figure.told() for figure in row[1:] if figure is not None)] for row in rows
-    ]
-    return text_table(list(ComparedMeasure._fields[: len(cells[0])]), cells)
 
 
 def _shape(readings: Readings) -> tuple[set[type], list[int]]:
@@ -174,12 +148,12 @@ def _measure_difference(ours: Sequence[Readings], theirs: Sequence[Readings]) ->
     return Mean(float(np.mean([pair.mean for pair in pairs])), math.hypot(*halves))
 
 
-def plain_rows(rows: Sequence[Compared | ComparedMeasure]) -> list[dict[str, Any]]:
+def plain_rows(rows: Sequence[Compared], first: str = "task") -> list[dict[str, Any]]:
     """Return each row as plain values for JSON and CSV: None replaces NaN."""
-    return [{row._fields[0]: row[0], **_figures(row)} for row in rows]
+    return [{first: row.task, **_figures(row)} for row in rows]
 
 
-def _figures(row: Compared | ComparedMeasure) -> dict[str, float | None]:
+def _figures(row: Compared) -> dict[str, float | None]:
     return {
         name if number == 0 else f"{name}_{part}": None if math.isnan(value) else float(value)
         for name, figure in row._asdict().items()

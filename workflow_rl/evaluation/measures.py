@@ -72,14 +72,15 @@ def share(names: Sequence[str], of: Sequence[str]) -> Callable[[Costs], Ratio]:
     return lambda costs: Ratio(_sum(costs, names), _sum(costs, of))
 
 
-def time_above_zero(beginning: str) -> Callable[[Costs], Times]:
-    """Return a function that reads how many steps costs stay above 0. beginning: of their names."""
+def time_above_zero(*beginnings: str) -> Callable[[Costs], Times]:
+    """Return a function that reads how many steps costs stay above 0. beginnings: of their
+    names."""
 
     def read(costs: Costs) -> Times:
         over: list[int] = []
         cut: list[int] = []
         for name, values in costs.items():
-            if name.startswith(beginning):
+            if name.startswith(beginnings):
                 edges = np.diff(np.concatenate([[0], values > 0, [0]]).astype(np.int8))
                 begins, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
                 lasting = (ends - begins).tolist()

@@ -22,7 +22,7 @@ from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.output_files import remove_own
 from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.learner import Draw, Learner, is_scored_by_return
+from workflow_rl.runs.learner import Draw, Learner
 from workflow_rl.runs.loop import Meetings, Watch, train_together
 from workflow_rl.runs.run_dir import make_run_folder
 from workflow_rl.runs.training_state import has_skipped
@@ -330,7 +330,7 @@ def choose_best(
     guest = guests.get(config.env)
     if guest is None or (config.eval_every and summary["best_score"] is not None):
         return None
-    if not is_scored_by_return(config):
+    if config.reward_from or getattr(config.settings, "budgets", {}):
         return None
     try:
         return guest.choose_best(run_path, quiet)

@@ -355,7 +355,8 @@ class Learner:
             self.save()
             # Without a score, the last agent is the best, also in an extended run. But a guest may
             # have chosen best.safetensors. Then the guest compares this file with the last agent.
-            may_choose = self.config.env in guests and is_scored_by_return(self.config)
+            counts_more = self.config.reward_from or getattr(self.config.settings, "budgets", {})
+            may_choose = self.config.env in guests and not counts_more
             is_known = math.isfinite(self.state.best_score) or may_choose
             if not is_known or not (self.path / "best.safetensors").exists():
                 self.save("best.safetensors")
@@ -367,8 +368,7 @@ class Learner:
         return {**summary, "weights": self._weights()}
 
     def holds_budgets(self, evaluates: bool) -> bool:
-        """Return whether the last episodes of evaluations, or of training, keep the budgets. There
-        may be none of either."""
+        """Return whether the last episodes of evaluations, or of training, keep the budgets."""
         kept = budgets_in(self.config, self.state.measured_costs(evaluates))
         return all(of_budget.holds for of_budget in kept)
 
@@ -419,11 +419,6 @@ def is_zero_sum(config: TrainConfig, state: TrainingState) -> bool:
         and math.isinf(state.best_score)
         and all(abs(return_) < NO_RETURN for return_ in state.recent_returns)
     )
-
-
-def is_scored_by_return(config: TrainConfig) -> bool:
-    """Return whether nothing but the environment's own return counts."""
-    return not (config.reward_from or getattr(config.settings, "budgets", {}))
 
 
 def budgets_in(config: TrainConfig, sums: Sequence[Sequence[float]]) -> list[Kept]:

@@ -50,21 +50,21 @@ def test_the_steps_of_a_quantile_add_up_to_whether_the_sum_is_above():
 
 
 def test_multipliers_by_hand(monkeypatch):
-    for name, gain in (("K_P", 0.5), ("K_I", 0.25), ("K_D", 2.0)):
+    for name, gain in (("K_P", 0.5), ("K_I", 0.25)):
         monkeypatch.setattr(budgets, name, gain)
     one = Multipliers(2)
     one.update(np.array([0.4, -0.5]))
     assert one.now == pytest.approx([0.5 * 0.4 + 0.25 * 0.4, 0])
     one.update(np.array([9.0, -0.5]))  # Counts as 1.
-    assert one.now == pytest.approx([0.5 + 0.25 * 1.4 + 2 * 0.6, 0])
+    assert one.now == pytest.approx([0.5 + 0.25 * 1.4, 0])
     one.update(np.array([-0.2, 0.1]))
-    assert one.now == pytest.approx([-0.1 + 0.25 * 1.2, 0.05 + 0.025 + 2 * 0.6])
+    assert one.now == pytest.approx([-0.1 + 0.25 * 1.2, 0.05 + 0.025])
     other = Multipliers(2)
     other.load_state_dict(one.state_dict())
     for each in (one, other):
         each.update(np.array([0.3, 0.3]))
     assert (one.now == other.now).all()
-    for wrong in ({"now": [1.0]}, {"integral": [float("nan")] * 2}, {"excess": "ab"}):
+    for wrong in ({"now": [1.0]}, {"integral": [float("nan")] * 2}, {"now": "ab"}):
         with pytest.raises(ValueError, match=r"budgets|numbers"):
             other.load_state_dict({**one.state_dict(), **wrong})
 

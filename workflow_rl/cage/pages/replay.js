@@ -115,9 +115,29 @@ function listMoments(recording, index) {
   listMarks(lists, recording);
 }
 
-// What is measured: a button for each kind goes to its next step.
-function listMarks(lists, {marks}) {
-  const steps = {};
+// What is measured of a step beside its reward, by the names of the costs.
+const MARKED = {
+  healthy_recoveries: "recovery of a healthy host",
+  counter_actions: "recovery of a host that Red holds",
+  impacts: "Impact that succeeds",
+  degrades: "DegradeServices that succeeds",
+  blue_failures: "users' work that fails because of Blue",
+  red_failures: "users' work that fails because of Red",
+};
+
+// Of each step, what is measured and how many times.
+function marksOf(measured) {
+  const marks = measured.map((costs) => Object.entries(MARKED).filter(([name]) => costs[name])
+    .map(([name, what]) => [what, costs[name]]));
+  const begun = measured.findIndex((costs) => costs.red_present);
+  const first = measured.findIndex((costs, i) => begun >= 0 && i >= begun && costs.counter_actions);
+  if (first >= 0) marks[first].push(["first counter-action", 1]);
+  return marks;
+}
+
+// A button for each kind of mark goes to its next step.
+function listMarks(lists, {measured}) {
+  const marks = marksOf(measured), steps = {};
   marks.forEach((ofStep, i) => ofStep.forEach(([what]) => (steps[what] ??= []).push(i + 1)));
   if (!marks.flat().length) return;
   add(lists, "h2", {}, "What is measured");
@@ -236,7 +256,7 @@ function addLine(drawing, from, to, attributes, isAside) {
 function makeSide(recording, index) {
   const parts = addSide(recording), {one, field} = parts;
   const own = ownSide(recording, index, parts);
-  const log = addLog(one(".log tbody"), recording, own.cells);
+  const log = addLog(one(".log tbody"), recording, own.cells), marks = marksOf(recording.measured);
   function wire() {
     one(".wires").replaceChildren();
     own.wire(one(".wires"), recording.steps[state.now - 1] ?? null);
@@ -246,8 +266,8 @@ function makeSide(recording, index) {
     field("reward").textContent = step ? number(step.reward) : "—";
     field("costs").textContent = own.costs(step);
     field("return").textContent = number(step ? step.total : 0);
-    const marks = step ? recording.marks[now - 1] : [];
-    field("measured").textContent = marks.map(([what, times]) => times > 1 ? `${what} (${times})` : what).join("; ") || "—";
+    const ofStep = step ? marks[now - 1] : [];
+    field("measured").textContent = ofStep.map(([what, times]) => times > 1 ? `${what} (${times})` : what).join("; ") || "—";
     own.show(step, now);
     log.forEach((row, i) => row.toggleAttribute("aria-current", i + 1 === now));
     if (step) log[now - 1].setAttribute("aria-current", "step");

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.policies.distributions import Actions
 from workflow_rl.cage.playing import play
-from workflow_rl.cage.replay_frame import Mark, Moment, marks_of, moments_of
+from workflow_rl.cage.replay_frame import Moment, moments_of
 from workflow_rl.cage2 import scenario2
 from workflow_rl.cage2.agent.blue import Blue, Decision
 from workflow_rl.cage2.agent.records import records
@@ -98,7 +98,8 @@ class Recording:
     choice: how the agent chooses actions: greedy, sampled or scripted. red_agent: the cell's red
     agent, or several with weights. drawn: the red agent of this episode. seed: the evaluation's
     seed. episode: the number in the cell. beginning: the network before the first step. moments:
-    see `moments_of`. marks: of each step, see `marks_of`."""
+    see `moments_of`. measured: the costs of each
+    step, see `cage2.costs`."""
 
     agent: str
     choice: str
@@ -110,7 +111,7 @@ class Recording:
     beginning: NetworkState
     steps: tuple[Step, ...]
     moments: tuple[Moment, ...]
-    marks: tuple[tuple[Mark, ...], ...]
+    measured: tuple[Mapping[str, float], ...]
 
     @property
     def opponent(self) -> str:
@@ -146,7 +147,7 @@ def record_episode(
         network.beginning,
         tuple(network.steps),
         moments_of([step.costs for step in network.steps]),
-        marks_of(network.measured),
+        tuple(network.measured),
     )
 
 

@@ -33,13 +33,6 @@ Readings: TypeAlias = "Mapping[str, Sequence[Ratio] | Sequence[Times]]"
 """The readings of episodes, by the measure's name."""
 
 
-def _recovery(costs: Costs) -> Ratio | Times:
-    """Read how long Red holds hosts in the zones that Blue defends."""
-    beginnings = tuple(f"level {zone}" for zone in DEFENDED)
-    levels = {name: costs[name] for name in costs if name.startswith(beginnings)}
-    return time_above_zero("level ")(levels)
-
-
 BLUE_MEASURES = (
     *of_hosts("Users' hosts and servers, without the one on which Red begins,"),
     Measure(
@@ -47,7 +40,7 @@ BLUE_MEASURES = (
         "steps",
         "How long Red holds a host in the seven zones that Blue defends: from the first step that "
         "ends with a red session on the host to the next step that ends without one.",
-        _recovery,
+        time_above_zero(*(f"level {zone}" for zone in DEFENDED)),
     ),
     Measure(
         "time to first counter-action",

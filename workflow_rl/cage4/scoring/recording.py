@@ -7,7 +7,7 @@ numbers of `compiled.constants` and `compiled.actions`.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from workflow_rl.cage.replay_frame import Mark, Moment, marks_of, moments_of
+from workflow_rl.cage.replay_frame import Moment, moments_of
 from workflow_rl.cage4.agent.blue_team import SingleTeam
 from workflow_rl.cage4.compiled import constants
 from workflow_rl.cage4.compiled.actions import IMPACT, RED_SLEEP, TARGET_OF, WITHDRAW
@@ -132,15 +132,15 @@ class Recording:
     """An episode of an evaluation, without its last step, which does not count.
 
     beginning: each host of the network, with the index of its state before the first step. Before
-    this step, blue knows nothing of the hosts. marks: of each step, see
-    `replay_frame.marks_of`.
+    this step, blue knows nothing of the hosts. measured: the costs of
+    each step, see `scenario.costs`.
     """
 
     states: tuple[HostState, ...]
     known: tuple[Known, ...]
     beginning: tuple[tuple[int, int], ...]
     steps: tuple[Step, ...]
-    marks: tuple[tuple[Mark, ...], ...]
+    measured: tuple[Mapping[str, float], ...]
 
     @property
     def total(self) -> int:
@@ -191,7 +191,7 @@ def _record(simulator: CompiledSimulator, team: SingleTeam, number: int) -> Reco
         observations = result.observations
         if result.done:
             states, known = tuple(hosts.states), tuple(knowledge.numbers)
-            return Recording(states, known, beginning, tuple(steps), marks_of(measured))
+            return Recording(states, known, beginning, tuple(steps), tuple(measured))
         state = simulator.state
         measured.append(dict(zip(COSTS, simulator.costs.tolist(), strict=False)))
         total += result.reward

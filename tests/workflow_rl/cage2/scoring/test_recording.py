@@ -14,7 +14,7 @@ from tests.workflow_rl.cage2.actors import Reciting
 from workflow_rl.agents.policies.numpy_policy import NumpyPolicy, PolicyParameters
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
-from workflow_rl.cage.replay_frame import marks_of, moments_of
+from workflow_rl.cage.replay_frame import moments_of
 from workflow_rl.cage2 import parity
 from workflow_rl.cage2.agent.scripted import make_blue_agent, scripted_blue
 from workflow_rl.cage2.attackers import Seen
@@ -125,7 +125,8 @@ def assert_as_in_cyborg(one: Recording, scenario: Scenario | None = None) -> Non
             saw = {"nothing": (0, 0), "scan": (1, 0), "exploit": (1, 1)}[state.activity]
             beliefs = {"clean": (0, 0), "unknown": (1, 0), "user": (0, 1), "privileged": (1, 1)}
             assert (*saw, *beliefs[state.belief]) == tuple(bits.tolist())
-    assert one.marks == marks_of(measured)
+    names = one.measured[0]
+    assert [*one.measured] == [{name: costs[name] for name in names} for costs in measured]
 
 
 @pytest.mark.parametrize("red_agent", RED_AGENTS)
@@ -330,28 +331,6 @@ def test_moments_add_up_to_the_return_and_the_costliest_comes_first():
     found = moments_of([{"a": 1.0}, {"a": 1.0, "b": 0.1}, {}, {"a": 0.1}])
     shown = [(moment.cause, moment.first, moment.last, moment.cost) for moment in found]
     assert shown == [("a", 1, 2, 2.0), ("b", 2, 2, 0.1), ("a", 4, 4, 0.1)]
-
-
-def test_marks_tell_what_is_measured_at_the_step_where_it_happens():
-    nothing = {"red_present": 0.0, "counter_actions": 0.0, "healthy_recoveries": 0.0}
-    held = {**nothing, "red_present": 1.0}
-    steps = [
-        {**nothing, "healthy_recoveries": 2.0},
-        {**nothing, "counter_actions": 1.0},  # Of a host on which Red began.
-        held,
-        {**held, "impacts": 1.0},
-        {**held, "counter_actions": 1.0},
-        {**held, "counter_actions": 1.0},
-    ]
-    recovered = ("recovery of a host that Red holds", 1)
-    assert marks_of(steps) == (
-        (("recovery of a healthy host", 2),),
-        (recovered,),
-        (),
-        (("Impact that succeeds", 1),),
-        (recovered, ("first counter-action", 1)),
-        (recovered,),
-    )
 
 
 def test_is_held_against_cyborg_and_says_if_it_is_not(monkeypatch):

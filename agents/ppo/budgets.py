@@ -166,7 +166,6 @@ class CostCritics:
         multiplier of 1 gives a budget of cost the weight of one deviation of return. So the gains
         fit rewards of any scale. The deviation of A would not fit, because it shrinks when episodes
         have more steps.
-
         A time limit ends the limited sum, but as in Ray et al.'s code, the value of the last
         observation stands for further costs. Without this value, the last steps would look cheap
         to an agent that does not see the time.

@@ -24,7 +24,8 @@ _LATEX = str.maketrans(
 )
 
 if TYPE_CHECKING:
-    from workflow_rl.evaluation.compare import Compared, Measured, Returns
+    from workflow_rl.evaluation.compare import Compared, Returns
+    from workflow_rl.evaluation.measures import Readings
 
 
 @click.command(cls=ClearCommand)
@@ -128,7 +129,7 @@ def _hint_at_unlike(agents: Sequence[Path]) -> None:
 
 def _scores(
     path: Path, named: str, played: dict[str, Path], given: dict[str, Path]
-) -> tuple[Returns, Measured]:
+) -> tuple[Returns, Mapping[str, Readings]]:
     """Return an agent's returns by task, and what is measured of its episodes. Keep how these were
     played, and the agent's digest. Raises click.UsageError for an agent that was given before."""
     from workflow_rl.evaluation import evaluate

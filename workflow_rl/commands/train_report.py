@@ -131,8 +131,7 @@ def _report_one(outcome: Outcome) -> None:
 
 
 def _say_of_budgets(learner: Learner) -> None:
-    """Say whether the last evaluation's episodes, or else the last training episodes, keep each
-    budget."""
+    """Say whether the last evaluation, or else the last training episodes, keep each budget."""
     config, state = learner.config, learner.state
     sums = state.measured_costs(bool(state.evaluated_costs))
     of = "evaluation" if state.evaluated_costs else "training"

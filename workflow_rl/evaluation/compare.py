@@ -93,21 +93,15 @@ def compare_agents(
 
 
 def comparison_table(rows: Sequence[Compared], first: str = "task") -> PrettyTable:
-    """Return a table with a line for each row. A baseline adds columns. first: the first column's
-    heading."""
+    """Return a table with a line for each row. A baseline adds columns. first: a heading."""
     names = [first, "mean", "IQM", "baseline", "difference", "P(better)"]
-    pairs = zip(names, rows[0], strict=True)
-    headings = [name for name, figure in pairs if figure is not None]
+    headings = [name for name, figure in zip(names, rows[0], strict=True) if figure is not None]
     cells = [[str(figure) for figure in row if figure is not None] for row in rows]
     return text_table(headings, cells, groups=[row.task == SUM for row in rows])
 
 
-Measured: TypeAlias = "Mapping[str, Readings]"
-"""The readings of an agent's episodes, by the measure's name."""
-
-
 def compare_measures(
-    agents: Sequence[Measured], baseline: Sequence[Measured] = ()
+    agents: Sequence[Mapping[str, Readings]], baseline: Sequence[Mapping[str, Readings]] = ()
 ) -> list[Compared]:
     """Return a row for each measure that all agents have for equal episodes."""
     everyone = [*agents, *baseline]

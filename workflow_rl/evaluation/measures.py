@@ -73,8 +73,7 @@ def share(names: Sequence[str], of: Sequence[str]) -> Callable[[Costs], Ratio]:
 
 
 def time_above_zero(*beginnings: str) -> Callable[[Costs], Times]:
-    """Return a function that reads how many steps costs stay above 0. beginnings: of their
-    names."""
+    """Return a function that reads how many steps costs whose names begin so stay above 0."""
 
     def read(costs: Costs) -> Times:
         over: list[int] = []
@@ -353,13 +352,11 @@ def kept_budgets(
     settings: Settings, names: Sequence[str], by_task: Sequence[ArrayLike]
 ) -> list[Kept]:
     """Return whether episodes keep each budget of an algorithm's settings. names: of the C costs.
-    by_task: the sums of costs of each task's N episodes [N, C]. Without episodes, the result is
-    empty."""
-    tasks = [np.asarray(sums, np.float64) for sums in by_task]
-    n_episodes = sum(map(len, tasks))
-    shares = [len(sums) / n_episodes for sums in tasks if n_episodes]
+    by_task: each task's sums of costs [N, C]. Without episodes, the result is empty."""
+    tasks = [sums for sums in (np.asarray(of, np.float64) for of in by_task) if len(sums)]
+    shares = [len(sums) / sum(map(len, tasks)) for sums in tasks]
     kept = []
-    for budget in budgets_of(getattr(settings, "budgets", {})) if n_episodes else ():
+    for budget in budgets_of(getattr(settings, "budgets", {})) if tasks else ():
         of_tasks = [sums[:, list(names).index(budget.cost)] for sums in tasks]
         of_cost = np.concatenate(of_tasks)
         above = float((of_cost > budget.limit).mean())

@@ -372,7 +372,6 @@ def best_of(summaries: Sequence[dict[str, Any]]) -> int:
         mean = summary["return_mean_recent"]
         if mean is None or has_skipped(summary["skipped_episodes"], summary["episodes"]):
             mean = -math.inf
-        holds = summary.get("budgets_hold", True)
-        return summary["finished"], mean > -math.inf, holds, float(mean)
+        return summary["finished"], mean > -math.inf, summary.get("budgets_hold", True), float(mean)
 
     return max(range(len(summaries)), key=score)

@@ -220,8 +220,8 @@ def exchanged(
     """Return who takes over from whom, and the settings of all members from then on.
 
     Of members with equal scores the one with the lower number is the better. A member without a
-    score has minus infinity, and is among the worst. holds: whether each member holds its budgets:
-    such a member is better than one that does not.
+    score has minus infinity, and is among the worst. holds: whether a member holds its
+    budgets, which counts before scores.
     """
 
     def rank(member: int) -> tuple[bool, bool, float]:

@@ -72,9 +72,9 @@ def require_costs(config: TrainConfig) -> None:
     """Raise ConfigError if a budget or `reward_from` names a cost that the environment lacks."""
     environment = config.environment
     names = environment.spaces().costs
-    budgets = budgets_of(getattr(config.settings, "budgets", {}))
+    limits = getattr(config.settings, "budgets", {})
     asked = {
-        "budgets": [budget.cost for budget in budgets],
+        "budgets": [budget.cost for budget in budgets_of(limits)],
         "reward_from": [name for name in config.reward_from if name != REWARD],
     }
     for field, costs in asked.items():

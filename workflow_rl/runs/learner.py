@@ -351,26 +351,21 @@ class Learner:
 
         reason: None, or why the run diverged before its end. Then its last checkpoint remains.
         """
+        budgets = getattr(self.config.settings, "budgets", {})
+        is_scored = math.isfinite(self.state.best_score)
         if reason is None:
             self.save()
             # Without a score, the last agent is the best, also in an extended run. But a guest may
             # have chosen best.safetensors. Then the guest compares this file with the last agent.
-            counts_more = self.config.reward_from or getattr(self.config.settings, "budgets", {})
-            may_choose = self.config.env in guests and not counts_more
-            is_known = math.isfinite(self.state.best_score) or may_choose
+            is_known = is_scored or (self.config.env in guests and not budgets)
             if not is_known or not (self.path / "best.safetensors").exists():
                 self.save("best.safetensors")
         self._plot()
         summary = summarise(self.config, self.state, reason, self.stopped)
-        if getattr(self.config.settings, "budgets", {}):
-            has_held = math.isfinite(self.state.best_score)
-            summary["budgets_hold"] = has_held or self.holds_budgets(self.config.eval_every > 0)
+        if budgets:
+            kept = budgets_in(self.config, self.state.measured_costs(self.config.eval_every > 0))
+            summary["budgets_hold"] = is_scored or all(of_budget.holds for of_budget in kept)
         return {**summary, "weights": self._weights()}
-
-    def holds_budgets(self, evaluates: bool) -> bool:
-        """Return whether the last episodes of evaluations, or of training, keep the budgets."""
-        kept = budgets_in(self.config, self.state.measured_costs(evaluates))
-        return all(of_budget.holds for of_budget in kept)
 
     def _plot(self) -> None:
         if self._draw is None:
@@ -434,10 +429,9 @@ def _score(config: TrainConfig, state: TrainingState, eval_return: float) -> flo
     """Return the score of the agent after this update, or NaN.
 
     The score is the evaluation's mean return, if the run evaluates. Otherwise it is the mean return
-    of the last BEST_WINDOW training episodes, which the agents of the last updates have played: see
-    `recent_mean`. An agent has no score if some of its episodes could not be played, if the game is
-    zero-sum, or if its evaluation does not keep the budgets. Training episodes give no score to an
-    agent with budgets, because agents that exceed a budget could have the best returns.
+    of the last BEST_WINDOW training episodes: see `recent_mean`. An agent has no score if some of
+    its episodes could not be played, if the game is zero-sum, or if its evaluation exceeds a
+    budget. Training episodes give no score with budgets: the best return may exceed a budget.
     """
     if is_zero_sum(config, state):
         return math.nan

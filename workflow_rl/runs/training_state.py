@@ -126,8 +126,7 @@ class TrainingState:
         return list(self.recent_returns)[-episodes:], list(self.recent_variants)[-episodes:]
 
     def measured_costs(self, evaluates: bool) -> list[list[float]]:
-        """Return the costs [N, C] of the last evaluation's episodes if the run evaluates, otherwise
-        of the `n_recent` last training episodes."""
+        """Return the costs [N, C] of the last evaluation, or of the last training episodes."""
         return self.evaluated_costs if evaluates else list(self.recent_costs)[-self.n_recent :]
 
     def recent_means(self) -> dict[str, float]:

@@ -18,7 +18,7 @@ from workflow_rl.environments.episode import SeedStream
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.config import POPULATION_FILE, TrainConfig
 from workflow_rl.runs.execute import Plan, new_plan
-from workflow_rl.runs.learner import Learner
+from workflow_rl.runs.learner import Learner, budgets_in
 from workflow_rl.runs.loop import Meetings
 from workflow_rl.runs.run_dir import NotWrittenError
 from workflow_rl.runs.several_policies import (
@@ -168,8 +168,10 @@ class Population(Meetings):
         seed = self._learners[0].config.seed
         random = random_of(seed, MEETINGS, len(self._record.meetings))
         scores = [self.score(learner) for learner in self._learners]
-        evaluates = self._exchange.rank_by == "evaluation"
-        holds = [learner.holds_budgets(evaluates) for learner in self._learners]
+        holds = []
+        for learner in self._learners:
+            sums = learner.state.measured_costs(self._exchange.rank_by == "evaluation")
+            holds.append(all(kept.holds for kept in budgets_in(learner.config, sums)))
         copies, settings = exchanged(scores, holds, self.settings, self._exchange, random)
         at = min(learner.position for learner in self._learners if not learner.state.diverged)
         self._record.meetings.append(Meeting(at, scores, copies, settings))

@@ -20,8 +20,8 @@ def framed(package: str, title: str, about: str, compared: str, episodes: dict[s
         package: the challenge's package with side.html, side.css and side.js, see replay.js.
         title, about, compared: texts at the top of the page.
         episodes: data for the scripts. `recordings` has, for each agent, the name `agent`, the
-            `steps` with the return so far as `total`, the `moments`, see `moments_of`, and
-            `measured`: the costs of each step, as measures count them, by their names.
+            `steps` with the return so far as `total`, the `moments`, see `moments_of`. Each step's
+            `measured` has the costs that measures count.
             `moments_shown` is how many moments the page lists. `digits` is the number of decimals
             of rewards, 1 by default. `phases` may pair each phase's name with the steps before it.
     """

@@ -61,7 +61,6 @@ def write_costs(
     Blue's action succeeded. is_impact: whether Red's action was an Impact that succeeded.
     held_before: the mask of the hosts where Red has a session, before Blue's action. held: the same
     mask at the end of the step, and the mask of the hosts where Red is root or SYSTEM."""
-
     costs[:] = 0
     column = N_COSTS
     for host in range(n_hosts):

@@ -239,8 +239,8 @@ def exchanged(
     for member, values in enumerate(settings):
         if best and member in worst:
             source = best[random.integers(len(best))]
-            is_worth_it = _is_worth_it(scores[member], scores[source], exchange)
-            if is_worth_it or holds[source] > holds[member]:
+            is_better = holds[source] > holds[member]
+            if is_better or _is_worth_it(scores[member], scores[source], exchange):
                 copies.append(Copy(member, source))
                 values = settings[source]
         after.append(values if member in best else perturbed(values, exchange, random))

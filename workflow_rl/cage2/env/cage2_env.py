@@ -118,7 +118,6 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         self.max_steps = checks.checked_steps(max_steps)
         self.scenario = scenario_of(scenario)
         self._n_actions = len(self.scenario.action_names)
-        self._n_hosts = len(self.scenario.hosts)
         self.observation_space = checks.observation_space(obs_dtype, self.scenario.obs_size)
         self.action_space = gymnasium.spaces.Discrete(self._n_actions)
         self.red_agent = red_agent
@@ -164,7 +163,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
             self._decoys.begin([0])
         self._new_actions.clear()
         obs = self._simulator.reset(episode_seed, attacker.name)
-        nobody = np.zeros(self._n_hosts, np.bool_)
+        nobody = np.zeros(len(self.scenario.hosts), np.bool_)
         info = self._info((UNKNOWN, NOTHING, NOTHING, UNKNOWN, nobody))
         return obs.astype(self._dtype), info
 
@@ -208,9 +207,8 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         facts = self._simulator.facts
         info = self._info(facts)
         if self.measures:
-            tables = tables_of(self.scenario)
-            costs = costs_of_step(self._simulator, tables, index, held_before, self._cost_names)
-            info["costs"] = costs
+            counted = tables_of(self.scenario), index, held_before, self._cost_names
+            info["costs"] = costs_of_step(self._simulator, *counted)
         return self._bits.astype(self._dtype), reward, False, self._steps_left == 0, info
 
     def _info(self, facts: Facts) -> dict[str, Any]:

@@ -73,8 +73,8 @@ class Step:
 
     red_target: the name of a host or a subnet. red_text: Red's action with the target's address.
     caught: the hosts on which monitoring noticed a suspicious process. costs: the cost of each
-    cause; the reward is minus their sum. total: the return so far. decision: how Blue decided, or
-    None for a scripted agent."""
+    cause; the reward is minus their sum. measured: see `cage2.costs`. total: the return so far.
+    decision: how Blue decided, or None for a scripted agent."""
 
     blue_action: str
     blue_success: str
@@ -85,6 +85,7 @@ class Step:
     caught: tuple[str, ...]
     reward: float
     costs: Mapping[str, float]
+    measured: Mapping[str, float]
     total: float
     decision: Decision | None
     red_choice: RedChoice
@@ -98,8 +99,7 @@ class Recording:
     choice: how the agent chooses actions: greedy, sampled or scripted. red_agent: the cell's red
     agent, or several with weights. drawn: the red agent of this episode. seed: the evaluation's
     seed. episode: the number in the cell. beginning: the network before the first step. moments:
-    see `moments_of`. measured: the costs of each
-    step, see `cage2.costs`."""
+    see `moments_of`."""
 
     agent: str
     choice: str
@@ -111,7 +111,6 @@ class Recording:
     beginning: NetworkState
     steps: tuple[Step, ...]
     moments: tuple[Moment, ...]
-    measured: tuple[Mapping[str, float], ...]
 
     @property
     def opponent(self) -> str:
@@ -147,15 +146,13 @@ def record_episode(
         network.beginning,
         tuple(network.steps),
         moments_of([step.costs for step in network.steps]),
-        tuple(network.measured),
     )
 
 
 class _WatchedNetwork:
     """An EnvBatch of one env, which records one episode.
 
-    beginning: the network before the first step. steps: the steps up to now. measured: the costs of
-    these steps, see `cage2.costs`.
+    beginning: the network before the first step. steps: the steps up to now.
     """
 
     n_envs = 1
@@ -164,7 +161,6 @@ class _WatchedNetwork:
         self._blue, self._scenario, self._max_steps = blue, blue.network, max_steps
         self._red = watched(red_agent, max_steps, blue.network)
         self.steps: list[Step] = []
-        self.measured: list[dict[str, float]] = []
         self._total = 0.0
 
     def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> NDArray[Any]:
@@ -179,7 +175,6 @@ class _WatchedNetwork:
         held_before, _ = red.simulator.held
         obs, reward = red.simulator.step(int(actions[0]))
         counted = red.simulator, tables_of(scenario), int(actions[0]), held_before
-        self.measured.append(costs_of_step(*counted))
         self._total += reward
         red_name, red_decision = red.chosen()
         red_choice = RedChoice(red_name, seen.possible, seen.observation, red_decision)
@@ -198,6 +193,7 @@ class _WatchedNetwork:
                 caught=tuple(scenario.hosts[host] for host in np.flatnonzero(caught)),
                 reward=reward,
                 costs=_costs(scenario, after, blue_action),
+                measured=costs_of_step(*counted),
                 total=self._total,
                 decision=decision,
                 red_choice=red_choice,

@@ -113,7 +113,7 @@ class Step:
     total: the sum of rewards so far. blue, red: each agent's action. None: red has no session.
     changes: each host whose state changed, with the new state's index in `Recording.states`.
     knows: each host of which blue's knowledge changed, with an index into `Recording.known`.
-    blocked: pairs of a zone that blocks and the zone that is blocked.
+    blocked: pairs of a zone that blocks and the zone that is blocked. measured: see `COSTS`.
     """
 
     phase: int
@@ -125,6 +125,7 @@ class Step:
     changes: tuple[tuple[int, int], ...]
     knows: tuple[tuple[int, int], ...]
     blocked: tuple[tuple[int, int], ...]
+    measured: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -132,15 +133,13 @@ class Recording:
     """An episode of an evaluation, without its last step, which does not count.
 
     beginning: each host of the network, with the index of its state before the first step. Before
-    this step, blue knows nothing of the hosts. measured: the costs of
-    each step, see `scenario.costs`.
+    this step, blue knows nothing of the hosts.
     """
 
     states: tuple[HostState, ...]
     known: tuple[Known, ...]
     beginning: tuple[tuple[int, int], ...]
     steps: tuple[Step, ...]
-    measured: tuple[Mapping[str, float], ...]
 
     @property
     def total(self) -> int:
@@ -183,17 +182,14 @@ def _record(simulator: CompiledSimulator, team: SingleTeam, number: int) -> Reco
     knowledge = Knowledge()
     beginning = tuple(hosts.changes(simulator.state))
     steps: list[Step] = []
-    measured: list[dict[str, float]] = []
     total = 0
     while True:
         actions, messages = team.act_in(simulator, observations)
         result = simulator.step(actions, messages)
         observations = result.observations
         if result.done:
-            states, known = tuple(hosts.states), tuple(knowledge.numbers)
-            return Recording(states, known, beginning, tuple(steps), tuple(measured))
+            return Recording(tuple(hosts.states), tuple(knowledge.numbers), beginning, tuple(steps))
         state = simulator.state
-        measured.append(dict(zip(COSTS, simulator.costs.tolist(), strict=False)))
         total += result.reward
         steps.append(
             Step(
@@ -206,6 +202,7 @@ def _record(simulator: CompiledSimulator, team: SingleTeam, number: int) -> Reco
                 changes=tuple(hosts.changes(state)),
                 knows=tuple(knowledge.changes(len(steps) + 1, state, simulator.raw_arrays()[0])),
                 blocked=tuple(_blocked(state)),
+                measured=dict(zip(COSTS, simulator.costs.tolist(), strict=False)),
             )
         )
 

@@ -125,8 +125,8 @@ def assert_as_in_cyborg(one: Recording, scenario: Scenario | None = None) -> Non
             saw = {"nothing": (0, 0), "scan": (1, 0), "exploit": (1, 1)}[state.activity]
             beliefs = {"clean": (0, 0), "unknown": (1, 0), "user": (0, 1), "privileged": (1, 1)}
             assert (*saw, *beliefs[state.belief]) == tuple(bits.tolist())
-    names = one.measured[0]
-    assert [*one.measured] == [{name: costs[name] for name in names} for costs in measured]
+    for step, costs in zip(one.steps, measured, strict=True):
+        assert step.measured == {name: costs[name] for name in step.measured}
 
 
 @pytest.mark.parametrize("red_agent", RED_AGENTS)

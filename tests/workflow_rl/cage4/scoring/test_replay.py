@@ -126,20 +126,20 @@ def test_states_and_costs_are_the_simulators(team, seed):
             process, connection = zones[:, 27:43].ravel(), zones[:, 43:].ravel()
             seen = [states[name].seen if name in states else 0 for name in hosts]
             assert seen == (connection + 2 * process).tolist()
-    assert [*recording.measured] == measured
+    assert [step.measured for step in recording.steps] == measured
     assert len(recording.steps) == STEPS - 2
     assert causes >= {"bursts": {0, 1, 3}, "sleep": {0, 2}, "rules": {3}}[team]
 
 
 def step_of(*costs: Cost) -> Step:
-    return Step(0, 0, 0, (), (), costs, (), (), ())
+    return Step(0, 0, 0, (), (), costs, (), (), (), {})
 
 
 def test_moments_join_what_costs_again_and_again():
     failed, restored = Cost(0, 5, 2, (90,)), Cost(3, 5, 1, (90,))
     pauses = [step_of()] * 10
     steps = (step_of(failed), step_of(restored, failed), *pauses, step_of(failed))
-    recording = Recording((), (), (), steps, ())
+    recording = Recording((), (), (), steps)
     found = [(one.cause, one.first, one.last, one.cost) for one in recording.moments()]
     work, restore = "Greens' failed work in Public access", "Restore in Public access"
     assert found == [(work, 1, 2, 4), (work, 13, 13, 2), (restore, 2, 2, 1)]

@@ -166,9 +166,8 @@ class CostCritics:
         multiplier of 1 gives a budget of cost the weight of one deviation of return. So the gains
         fit rewards of any scale. The deviation of A would not fit, because it shrinks when episodes
         have more steps.
-        A time limit ends the limited sum, but as in Ray et al.'s code, the value of the last
-        observation stands for further costs. Without this value, the last steps would look cheap
-        to an agent that does not see the time.
+        At a time limit, the last value stands for further costs, as in Ray et al.'s code: the last
+        steps would otherwise look cheap to an agent that does not see the time.
         """
         multipliers = self.budgets.multipliers.now
         advantage = of_reward.advantage.astype(np.float64)

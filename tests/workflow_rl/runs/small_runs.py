@@ -103,17 +103,6 @@ OTHERS: dict[str, dict[str, Any]] = {
         "episodes_per_update": 6,
         "settings": PPOConfig(hidden_sizes=(16,), minibatch_size=40, epochs=2),
     },
-    "budgets of CAGE-2": {
-        "env_args": {"red_agent": "mixed", "max_steps": 8, "measures": True},
-        "total_steps": 240,
-        "settings": PPO.changed(budgets={"healthy_recoveries": 0.5, "action_cost:p90": 1.0}),
-    },
-    "budgets of CAGE-4": {
-        "env": "workflow_rl/CAGE4-v0",
-        "env_args": {"max_steps": 12, "measures": True},
-        "total_steps": 240,
-        "settings": PPO.changed(budgets={"downtime": 5.0, "healthy_recoveries": 0.5}),
-    },
 }
 COMPILED = {**OTHERS["CAGE-2"]["env_args"], "simulator": "compiled"}
 """What CAGE-2's envs are made with on the compiled simulator."""

@@ -18,6 +18,9 @@ from workflow_rl.errors import UserError
 from workflow_rl.life import compiling
 from workflow_rl.output_files import private_folder
 
+# In the current folder, a stranger's file could name a folder of pickles, and modules to import.
+numba.config._config_fname = os.devnull
+numba.config.reload_config()
 if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
     raise UserError("NUMBA_DISABLE_JIT is set, and simulators have to be compiled: unset it")
 Function = TypeVar("Function", bound=Callable[..., Any])

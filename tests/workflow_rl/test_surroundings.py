@@ -1,6 +1,7 @@
 """Commands where the machine, the folder or an environment gets in the way: they go on, or say in
 one line what is wrong."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,28 @@ def test_numba_finds_no_folder_for_its_cache(tmp_path: Path) -> None:
     cache.chmod(0o777)
     result = ended(*command, cwd=here, **variables)
     assert f"{cache} is open to others" in result.stderr
+
+
+def test_settings_of_numba_in_the_current_folder(tmp_path: Path) -> None:
+    (tmp_path / ".numba_config.yaml").write_text("cache_dir: pickles\ncache_locator_classes: a.B\n")
+    values = "numba.config.CACHE_DIR, numba.config.LOOP_VECTORIZE"
+    program = f"import workflow_rl.jit, numba; print([{values}])"
+    result = ended(sys.executable, "-c", program, cwd=tmp_path, NUMBA_LOOP_VECTORIZE="0")
+    assert result.stdout.strip() == "['', 0]", result.stderr
+
+
+def test_settings_of_matplotlib_in_the_current_folder(tmp_path: Path) -> None:
+    (tmp_path / "matplotlibrc").write_text("text.usetex: True\n")
+    latex = tmp_path / "programs" / "latex"
+    latex.parent.mkdir()
+    latex.write_text(f"#!/bin/sh\ntouch {tmp_path / 'was_called'}\n")
+    latex.chmod(0o755)
+    command = ["-m", "workflow_rl", "describe-scenario", "scenario2", "--picture", "network.svg"]
+    path = f"{latex.parent}:{os.environ['PATH']}"
+    result = ended(sys.executable, *command, cwd=tmp_path, PATH=path)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "network.svg").exists()
+    assert not (tmp_path / "was_called").exists()
 
 
 def test_a_temporary_folder_with_a_long_name(tmp_path: Path) -> None:

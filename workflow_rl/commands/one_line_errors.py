@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import os
 import re
 import resource
 import signal
@@ -43,9 +44,8 @@ def one_line() -> Iterator[None]:
         from workflow_rl.suggestions import option_meant, question  # Only an error needs it.
 
         parameters, option = _parameters(error), error.option_name
-        meant = question(
-            option_meant(option, [name for named in parameters for name in named.opts])
-        )
+        names = [name for named in parameters for name in named.opts]
+        meant = question(option_meant(option, names))
         for argument in parameters:
             name = argument.human_readable_name
             parts = f"{argument.name}_{name}".lower().split("_")
@@ -59,8 +59,7 @@ def one_line() -> Iterator[None]:
             raise
         raise click.UsageError(message, error.ctx) from None
     except Exception as error:
-        end = _end_of(error)
-        if end is None:
+        if (end := _end_of(error)) is None:
             raise
         raise end from None
 
@@ -168,6 +167,10 @@ class ClearCommand(click.Command):
         logging.basicConfig(handlers=[logged])
         if not isinstance(self, click.Group):  # Whose command has not accepted its options yet.
             register_envs()
+            if os.path.exists("matplotlibrc"):  # A stranger's settings would have it run LaTeX.
+                import matplotlib
+
+                matplotlib.rcdefaults()
         with one_line():
             if ctx.params.pop("trust", False):
                 from workflow_rl.commands.options import given_options

@@ -22,6 +22,7 @@ from workflow_rl.runs.return_curves import (
     window_of,
     worth_showing,
 )
+from workflow_rl.terminal import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -123,9 +124,9 @@ def as_drawn(name: str) -> str:
     """Return the text by which matplotlib draws a name that a user or a file chose.
 
     Given the name itself, matplotlib would read what is between two `$` as a formula, hide a label
-    that begins with `_`, and fail at bytes that are not UTF-8.
+    that begins with `_`, fail at what is no UTF-8, and print control characters in a warning.
     """
-    readable = name.encode(errors="backslashreplace").decode()
+    readable = printable(name, kept="\n")
     visible = f" {readable}" if readable.startswith("_") else readable
     return visible.replace("$", r"\$")
 

@@ -141,5 +141,4 @@ def _evaluation_of_best(path: Path) -> Mapping[str, Any] | None:
 
 def _require_mean(mean: Any, interval: Any) -> None:
     """Raise TypeError or ValueError for what is no mean. A single episode has no interval."""
-
     require_numbers(mean, *(() if interval is None else (interval,)))

@@ -319,9 +319,7 @@ def _charts_by_step(runs: Sequence[Run]) -> str:
         assert run.evaluation is not None
         for task, figures in run.evaluation.get(BY_STEP, {}).items():
             for name, course in figures.items():
-                mean, low, high = (
-                    np.array(course[part], float) for part in ("mean", "low", "high")
-                )
+                mean, low, high = (np.array(course[key], float) for key in ("mean", "low", "high"))
                 curve = Curve(run.name, np.arange(1.0, len(mean) + 1), mean, low, high, True)
                 drawn.setdefault(f"{name.replace('_', ' ')}: {task}", []).append(curve)
     if not drawn:

@@ -422,7 +422,9 @@ def budgets_in(config: TrainConfig, sums: Sequence[Sequence[float]]) -> list[Kep
         return []
     from workflow_rl.evaluation.measures import kept_budgets
 
-    return kept_budgets(config.settings, config.environment.spaces().costs, [sums])
+    names = config.environment.spaces().costs  # They may have been others before a resume.
+    of_now = [of_episode for of_episode in sums if len(of_episode) == len(names)]
+    return kept_budgets(config.settings, names, [of_now])
 
 
 def _score(config: TrainConfig, state: TrainingState, eval_return: float) -> float:

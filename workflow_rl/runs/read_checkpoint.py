@@ -179,7 +179,10 @@ def _require_numbers(state: TrainingState) -> None:
 
 
 def _sums(costs: Any) -> list[list[float]]:
-    return [[float(cost) for cost in of_episode] for of_episode in costs]
+    sums = [[float(cost) for cost in of_episode] for of_episode in costs]
+    if not all(abs(cost) < float("inf") for of_episode in sums for cost in of_episode):
+        raise ValueError("a cost of an episode is no number")
+    return sums
 
 
 def _slot(episode: int, actions: Any, total: int | None) -> tuple[int, Actions | None, int | None]:

@@ -78,8 +78,7 @@ def _sign_policy(path: Path) -> None:
 
 def _sign_record(path: Path) -> None:
     before = read_json(path, MOST_OF_LONG_RECORD)
-    after = _with_signatures(before)
-    if after != before:
+    if (after := _with_signatures(before)) != before:
         write_json(path, after)
 
 

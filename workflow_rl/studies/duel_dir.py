@@ -93,7 +93,9 @@ class DuelRecord:
         out of the duel's folder."""
         for name in () if self.is_own else agents:
             # If a file has a class's name, and the file is removed, the name would mean the class.
-            lies_below = not (os.path.isabs(name) or ".." in Path(name).parts or ":" in name)
+            # A comma ends an agent's name, and another name would follow.
+            is_path = not (":" in name or "," in name)
+            lies_below = is_path and not (os.path.isabs(name) or ".." in Path(name).parts)
             if not (is_plain(name) or (lies_below and (path / name).is_file())):
                 raise UserError(
                     f"{path / DUEL_FILE}: only the file names the agent {name}, which would be "

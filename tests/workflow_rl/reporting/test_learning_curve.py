@@ -146,6 +146,13 @@ def test_runs_of_any_names_are_drawn_under_them(tmp_path):
     learning_curve_figure({"$\udcff\n%": rows((9, -1.0))}).savefig(tmp_path / "one.png")
 
 
+def test_a_missing_glyph_of_a_name_commands_no_terminal(recwarn, tmp_path):
+    figure = learning_curve_figure({"\x1b[2J\x07\x9b": rows((9, -1.0)), "b": rows((9, -1.0))})
+    figure.savefig(tmp_path / "picture.png")
+    assert not [sign for warned in recwarn for sign in str(warned.message) if sign < " "]
+    assert r"\x1b[2J\x07\x9b" in [text.get_text() for text in figure.legends[0].get_texts()]
+
+
 @given(st.text(st.sampled_from("$\\_{}^ab\udc80"), max_size=8))
 def test_no_name_is_a_formula_or_hidden(name):
     drawn = as_drawn(name)

@@ -1,5 +1,7 @@
 """Runs with budgets and with other rewards: what is asked and told, and which agent is kept."""
 
+import math
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +15,7 @@ from workflow_rl.agents.spaces import Spaces
 from workflow_rl.agents.team import TeamLayout
 from workflow_rl.environments.env_batch import RewardedEnvs, StepAnswers
 from workflow_rl.errors import ConfigError
+from workflow_rl.runs.checkpoint import read_values, write_values
 from workflow_rl.runs.execute import require_costs
 from workflow_rl.runs.folder import read_config, read_metrics
 from workflow_rl.runs.read_checkpoint import load_checkpoint
@@ -53,6 +56,30 @@ def test_the_run_keeps_what_was_asked(run_dir):
         saved = load_checkpoint(run_dir / f"{name}.safetensors")
         assert saved.training.updates == 3
         assert set(saved.agent["budgets"]) == {"multipliers", "critics", "optimizer"}
+
+
+@pytest.mark.parametrize(
+    ("part", "costs", "told"),
+    [
+        ("recent_costs", [[1.0], [1.0, 2.0, 3.0], []], None),
+        ("evaluated_costs", [[1.0, 2.0, 3.0]], None),
+        ("recent_costs", [[1.0, math.nan]], "is not a checkpoint of this package"),
+        ("evaluated_costs", [[math.inf, 1.0]], "is not a checkpoint of this package"),
+        ("recent_costs", [["many", 1.0]], "is not a checkpoint of this package"),
+    ],
+)
+def test_costs_in_a_checkpoint_that_do_not_fit(run_dir, tmp_path, part, costs, told):
+    path = tmp_path / "run"
+    shutil.copytree(run_dir, path)
+    latest = path / "checkpoint.safetensors"
+    values = read_values(latest)
+    values["training"][part] = costs
+    write_values(latest, values)
+    resumed = "train-sync --resume", path, "--total-episodes 20 --n-workers 1 --quiet"
+    if told is None:
+        assert "last agent: " in said_by(*resumed)
+    else:
+        refused(call(*resumed), "checkpoint.safetensors", told)
 
 
 def test_metrics_have_multipliers_and_the_reward_that_is_learned(run_dir):

@@ -352,7 +352,9 @@ def test_a_duel_that_is_trusted_goes_on(reference, tmp_path, monkeypatch):
     run_duel(config_of(), tmp_path / "duel", SETTINGS)
 
 
-@pytest.mark.parametrize("agent", ["evil:Agent", "/agents/of-the-user.npz", "../mine/x.npz"])
+@pytest.mark.parametrize(
+    "agent", ["evil:Agent", "/agents/of-the-user.npz", "../mine/x.npz", "two,agents.npz"]
+)
 def test_what_only_a_file_names_is_not_imported_nor_read(agent, tmp_path):
     settings = {**SETTINGS.to_dict(), "start": {"first": [], "second": []}}
     agents = {"first": ["evil:Other"], "second": ["x.npz"]}
@@ -361,6 +363,7 @@ def test_what_only_a_file_names_is_not_imported_nor_read(agent, tmp_path):
     record.write(tmp_path)
     (tmp_path / "x.npz").touch()
     (tmp_path / "evil:Agent").touch()  # It may be gone once the agent plays.
+    (tmp_path / "two,agents.npz").touch()
     file = tmp_path / "duel.json"
     file.write_text(file.read_text().replace("evil:Other", agent))
     for goes_on in (

@@ -155,7 +155,6 @@ def columns_of_evidence(facts: NetworkFacts) -> Indices:
 
     The indices count the bits about hosts, then the bits about the whole network. Stored policies
     depend on the order of the indices."""
-
     hosts = np.flatnonzero(facts.contested[0])
     columns = columns_of_hosts(facts.n_hosts)
     fits = facts.fits[0][:, None] >> np.arange(tables.N_DECOYS) & 1

@@ -22,7 +22,6 @@ def no_stable_baselines3() -> Iterator[None]:
 
     If Stable-Baselines3 is already imported, this changes nothing. An import after this context
     finds the real package."""
-
     if "stable_baselines3" in sys.modules:
         yield
         return

@@ -215,7 +215,6 @@ class SpedUpSimulator:
         CybORG describes the whole network to compute the rewards of Blue, Red and Green. Blue's
         reward depends only on Red's sessions and the OT services, and no agent here reads the other
         rewards. The sums have CybORG's order and rounding."""
-
         hosts, red_sessions = self._state.hosts, self._state.sessions["Red"]
         linux = windows = 0.0
         for name, superuser, worth in self._template.confidentiality:
@@ -242,7 +241,6 @@ class SpedUpSimulator:
         was set up in this step. CybORG ignores anomalies that the episode's first observation
         shows. This observation shows no connections, and only PIDs of Blue's sessions, so CybORG
         ignores nothing."""
-
         hosts = self._hosts
         kind, _, target = self._action_names[action].partition(" ")
         target_obs = blue_obs.get(target, {})

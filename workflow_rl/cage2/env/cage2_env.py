@@ -171,7 +171,6 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         """Switch to the simulator that plays a red agent. Make this simulator if it does not exist.
 
         Raises ValueError."""
-
         is_known = attacker.name in RED_AGENTS
         red = None if is_known else attacker.name
         if red not in self._simulators:

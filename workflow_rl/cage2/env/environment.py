@@ -214,7 +214,6 @@ class Cage2(AgainstReds):
         Compile the simulator, so that workers load the compiled code from disk. A worker tries the
         user's own red agents. Return a warning if a red agent plays two episodes with one seed
         differently."""
-
         super().check()
         if self.observation == "true-state":
             self.batches(why="only compiled code shows true-state")
@@ -267,7 +266,6 @@ class Cage2(AgainstReds):
 
         Raises ConfigError for an actor that sees the true state, and ValueError for an actor that
         cannot play the network."""
-
         if self.observation == "true-state":
             raise ConfigError("observation", "only the simulator compiled shows true-state")
         if not self.knows_networks and self.view == Cage2().view:

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 def with_policies(attackers: Attackers, scenario: Scenario) -> Attackers:
     """Return the attackers, with the policies of trained attackers loaded. So workers do not read
     policy files. scenario: the scenario that is played. Raises AttackerError."""
-
     members = (
         dataclasses.replace(member, given=found(member, scenario)) if member.is_path else member
         for member in attackers.members

@@ -212,7 +212,6 @@ def write_scenario(scenario: Scenario, path: str | os.PathLike[str]) -> None:
     folder `images` beside the file.
 
     Raises OSError, and ScenarioError if the folder has a different image with the same name."""
-
     data = json.loads(scenario.content)
     path = Path(path)
     further_images = {

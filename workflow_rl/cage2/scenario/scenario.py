@@ -238,7 +238,6 @@ class Scenario:
             leads_to: hosts whose addresses Red finds by exploring this host.
 
         Raises ScenarioError."""
-
         data = json.loads(self.content)
         if name in data["Hosts"]:
             raise ScenarioError(f"there is a host {name} already")
@@ -286,7 +285,6 @@ class Scenario:
     ) -> Scenario:
         """Return the scenario with a changed host. The arguments are those of `add_host`. None
         keeps the old value. Raises ScenarioError."""
-
         data = json.loads(self.content)
         host = _require(data["Hosts"], name, "host")
         host |= _values(confidentiality, availability)

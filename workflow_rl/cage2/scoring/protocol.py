@@ -51,7 +51,6 @@ def evaluate_blue(
 
     An episode depends only on the seed, its cell and its number in the cell. Raises
     TooManyFailuresError if an episode cannot be played, or if CybORG's total differs."""
-
     horizons = sorted(set(horizons))
     others = [red_agent for red_agent in red_agents if red_agent not in RED_AGENTS]
     red_agents = [red_agent for red_agent in RED_AGENTS if red_agent in red_agents]

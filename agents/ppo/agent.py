@@ -359,7 +359,6 @@ class PPOAgent(LearningAgent):
         return seen, TensorBatch(*tensors), effective_share(ratio)
 
     def _scaled_reward(self, reward: np.ndarray) -> np.ndarray:
-        """Return rewards [T] in the critic's units."""
         if self.return_scale is not None:
             reward = self.return_scale.scaled(reward)
         return self.config.reward_scale * reward
@@ -509,7 +508,6 @@ class PPOAgent(LearningAgent):
         return copy.deepcopy(state)
 
     def _statistics(self) -> dict[str, RunningMoments | ReturnScale]:
-        """Return the used running statistics by name."""
         both = {"obs_moments": self.obs_moments, "return_scale": self.return_scale}
         return {name: statistics for name, statistics in both.items() if statistics is not None}
 

@@ -48,7 +48,6 @@ class TensorBatch(NamedTuple):
         return torch.from_numpy(rows).to(self.obs_index.device)
 
     def at(self, rows: NDArray[np.int64]) -> TensorBatch:
-        """Return the steps of these rows."""
         index = self.on_device(rows)
         return TensorBatch._make(column[index] for column in self)
 
@@ -126,7 +125,6 @@ class RolloutObs(NamedTuple):
         return self.rows[distinct], row
 
     def computed(self, compute: Compute) -> Tensor:
-        """Return a network's outputs for all rows."""
         # In one pass over all images, the network's intermediate results would take gigabytes.
         parts = self.rows.split(max(1, MOST_NUMBERS // self.rows.shape[1]))
         return torch.cat([compute(part) for part in parts])

@@ -323,7 +323,6 @@ class Learner:
         self.run.end_record()
 
     def change_settings(self, settings: Settings) -> None:
-        """Learn with these settings from now on."""
         if settings == self.config.settings:
             return
         learned = self.agent.state_dict()

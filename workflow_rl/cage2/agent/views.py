@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from workflow_rl.agents.policies.distributions import Actions, Categorical, Choice
 from workflow_rl.agents.policies.entity_layout import EntityLayout
 from workflow_rl.agents.policies.numpy_policy import Actor, NumpyPolicy
-from workflow_rl.agents.policy_from_checkpoint import policy_on
 from workflow_rl.cage2.agent.history_counts import (
     N_OF_ALL,
     N_OF_HOST,
@@ -420,6 +419,8 @@ def on_networks(
 
     Raises ValueError if Blue has other kinds of actions there, or if the policy's network does not
     read hosts as entities."""
+    from workflow_rl.agents.policy_from_checkpoint import policy_on  # Submissions lack this file.
+
     if "layout" not in policy.parameters.network_args:
         raise ValueError(
             "its network is made for as many hosts as it saw: train with --network entities or "

@@ -257,5 +257,5 @@ def test_what_does_not_go_with_a_team(tmp_path: Path, changes: Any, field: str) 
 
 def test_other_algorithms_learn_for_no_team(tmp_path: Path) -> None:
     config = TrainConfig("async", env="shift", make_env=ShiftEnv, algorithm="sac", n_workers=1)
-    with pytest.raises(ConfigError, match="algorithm: sac learns"):
+    with pytest.raises(ConfigError, match="algorithm: sac cannot learn"):
         train(config, tmp_path / "run")

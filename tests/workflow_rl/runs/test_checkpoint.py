@@ -82,7 +82,7 @@ def torch_format(path: Path) -> None:
         (
             "checkpoint.pt",
             lambda path: torch.save({"format": 2}, path),
-            "does not begin as a checkpoint does",
+            "is an archive: unpack it",
         ),
     ],
     ids=["none", "another's", "another format", "later", "of torch"],
@@ -119,7 +119,7 @@ def test_a_folder_for_a_challenge_is_called_one(tmp_path):
     for name in (LIST, "policy.npz"):
         (folder / name).touch()
     shutil.make_archive(str(folder), "zip", folder)
-    with pytest.raises(UserError, match="a folder for a challenge, packed"):
+    with pytest.raises(UserError, match="is an archive: unpack it"):
         load_checkpoint(packed)
     with pytest.raises(UserError, match=r"give the policy in it, .*policy\.npz"):
         saved_path(folder)

@@ -17,18 +17,20 @@ from workflow_rl.cage2.scenario.scenario import Scenario
 from workflow_rl.cage2.scenario.simulator_protocol import Simulator
 
 COSTS = (
-    *("clean_hosts", "user_hosts", "root_hosts", "impacts", "restores", "removes"),
-    *("healthy_recoveries", "counter_actions", "analyses", "decoys", "red_present", "action_cost"),
-)
+    "clean_hosts", "user_hosts", "root_hosts", "impacts", "restores", "removes",
+    "healthy_recoveries", "counter_actions", "analyses", "decoys", "red_present", "action_cost",
+)  # fmt: skip
 N_COSTS = len(COSTS)
 CLEAN_HOSTS, USER_HOSTS, ROOT_HOSTS, IMPACTS, RESTORES, REMOVES = range(6)
 HEALTHY_RECOVERIES, COUNTER_ACTIONS, _, _, RED_PRESENT, ACTION_COST = range(6, N_COSTS)
 NOT_COUNTED = -1
-COUNTED = np.array([COSTS.index(of.counted) if of.counted else NOT_COUNTED for of in BLUE.values()])
+COUNTED = np.array(
+    [COSTS.index(kind.counted) if kind.counted else NOT_COUNTED for kind in BLUE.values()]
+)
 """For each kind of Blue's action: the column that counts these actions, or NOT_COUNTED."""
 LEVEL = "level "
-"""The beginning of the name of a host's level. 0: clean. 1: Red has a user's session. 2: Red is
-root or SYSTEM."""
+"""Prefix of a cost's name, as in "level User0". The cost's values: 0 if the host is clean, 1 if Red
+has a user's session, 2 if Red is root or SYSTEM."""
 
 
 def evaluated_costs(networks: Sequence[Scenario]) -> tuple[str, ...]:
@@ -66,7 +68,10 @@ def write_costs(
     for host in range(n_hosts):
         if host == red_host:
             continue
-        level = (held[0] >> host & 1) + (held[1] >> host & 1)
+        has_session = (held[0] >> host) & 1
+        is_root = (held[1] >> host) & 1
+        level = has_session + is_root
+        # The columns of clean hosts, hosts at user level and hosts at root level are in this order.
         costs[CLEAN_HOSTS + level] += 1
         if column < len(costs):
             costs[column] = level
@@ -74,13 +79,13 @@ def write_costs(
     costs[IMPACTS] = is_impact
     costs[RED_PRESENT] = costs[CLEAN_HOSTS] < n_hosts - 1
     kind, target = action
-    costs[ACTION_COST] = tables.COST[kind] / 10
+    costs[ACTION_COST] = tables.COST[kind] / 10  # The table holds tenths.
     counted = COUNTED[kind]
     if not is_carried_out or counted == NOT_COUNTED:
         return
     costs[counted] = 1
     if counted in (RESTORES, REMOVES):
-        is_held = held_before >> target & 1
+        is_held = (held_before >> target) & 1
         costs[COUNTER_ACTIONS] = is_held
         costs[HEALTHY_RECOVERIES] = not is_held and target != red_host
 
@@ -95,12 +100,13 @@ def costs_of_step(
     """Return the costs of a simulator's last step. network: of the simulator. action: Blue's.
     held_before: the first of `Simulator.held` before the step. names: see `evaluated_costs`."""
     blue_success, red_action, _, red_success, _ = simulator.facts
-    costs, of = np.empty(len(names)), network.of
+    costs = np.empty(len(names))
+    by_name = network.of
     write_costs(
         costs,
         len(network.scenario.hosts),
-        int(of["red_host"]),
-        (int(of["action_kind"][action]), int(of["action_host"][action])),
+        int(by_name["red_host"]),
+        (int(by_name["action_kind"][action]), int(by_name["action_host"][action])),
         blue_success == tables.TRUE,
         (red_action, red_success) == (tables.IMPACT, tables.TRUE),
         held_before,

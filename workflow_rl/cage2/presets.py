@@ -16,8 +16,8 @@ QUICK: dict[str, Any] = {
         "actions": "by-host",
         # One blue agent plays against all red agents. It never sees which red agent attacks.
         "red_agent": "attackers",
-        # In User, decoys can keep only User2 from Red. The decoys have to be in place before Red
-        # scans User2.
+        # User2 is the only host of the subnet User that decoys can keep from Red. The decoys have
+        # to be in place before Red scans User2.
         "opening": ("DecoyFemitter User2", "DecoyTomcat User2", "DecoyApache User2"),
     },
     "n_envs": 200,
@@ -54,8 +54,8 @@ PLAYS_WITH = {"actions": "by-host-timed"}
 """The action set with which the champion plays. Its actions depend on the step, which the agent
 does not observe. So training uses another action set."""
 
-# The preset of CAGE Challenge 1. When a decoy has let Red into a sandbox, it pays for Blue to wait.
-# Blue learns this late, and needs more entropy until then.
+# The preset of CAGE Challenge 1. Once a decoy has let Red into a sandbox, waiting is the best that
+# Blue can do. Blue learns this late, and needs more entropy until then.
 CAGE1: dict[str, Any] = {
     "env_args": {
         "simulator": "compiled",
@@ -84,7 +84,7 @@ CAGE1: dict[str, Any] = {
 # docs/how-to/duel.md.
 ROBUST: dict[str, Any] = {
     **QUICK,
-    # An attacker that learns acts in ways that no hypothesis of the belief explains.
+    # A learned attacker's actions may fit none of the red agents that the belief considers.
     "env_args": {**QUICK["env_args"], "observation": "evidence"},
     "total_episodes": 5000,
     "settings": {**QUICK["settings"], "hidden_sizes": (128, 128), "learning_rate": 1e-3},

@@ -36,10 +36,10 @@ FACTS = (
     *(f"availability {worth}" for worth in WORTHS),
     "runs Windows",
     *(f"exploited by {exploit}" for exploit in EXPLOITS),
-    *("Red begins there", "in Red's subnet", "behind a closed door", "leads to the goal"),
+    "Red begins there", "in Red's subnet", "behind a closed door", "leads to the goal",
     "can be taken",
     *(f"at least {depth} hosts from Red" for depth in DEPTHS),
-)
+)  # fmt: skip
 """The facts about a host, in the order of the bits that a policy sees. Facts never change."""
 _ON_HOST = np.array([kind.on_host for kind in BLUE.values()])
 _N_MASKS = 1 << tables.N_DECOYS

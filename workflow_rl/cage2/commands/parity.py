@@ -33,13 +33,14 @@ BLUE_AGENTS = (*SCRIPTED_AGENTS, *MIXTURES)
 BLUES = (*BLUE_AGENTS, *HOARDERS, CHECKPOINT)
 REDS = (*RED_AGENTS, *DRAWN_REDS, CHECKPOINT)
 _OPTIONS = [
-    *shared_options(REDS, BLUES, f"all but {', '.join(HOARDERS)}; checkpoint if "
-                                       "--checkpoint is given"),
+    *shared_options(REDS, BLUES, f"all but {', '.join(HOARDERS)}, and checkpoint "
+                                       "only with --checkpoint"),
     plain_option("--checkpoint", type=SAVED, show_default=False,
-                 help="Run folder or checkpoint of --blue checkpoint, whose policy samples."),
+                 help="Run folder or policy file of the blue agent that --blue checkpoint "
+                      "names. The agent samples its actions."),
     plain_option("--red-checkpoint", type=SAVED, show_default=False,
-                 help="Run folder or checkpoint of --red-agent checkpoint, trained on "
-                      f"{RED_ENV_ID}, whose policy samples."),
+                 help="Run folder or policy file of the red agent that --red-agent checkpoint "
+                      f"names, trained on {RED_ENV_ID}. The agent samples its actions."),
     plain_option("--max-steps", type=click.IntRange(1, MAX_STEPS), default=100,
                  help="Length of an episode in steps."),
     plain_option("--network-episodes", type=click.IntRange(0, 1_000_000), default=0,
@@ -102,6 +103,7 @@ def _n_different(challenge: Cage2Comparison, options: dict[str, Any]) -> int:
     with tqdm(total=n_asked, unit="ep", disable=options["quiet"] or None) as progress_bar:
         for share, played in zip(shares, results, strict=True):
             blue, red, last_seed, _ = share.episodes[-1]
+            # A share ends with its first difference, so only its last episode can differ.
             difference = first_differences.get((red, blue)) or played[-1].difference
             first_differences[red, blue] = difference
             n_played += len(played)
@@ -127,7 +129,7 @@ def _names(
     asked: tuple[str, ...], names: tuple[str, ...], options: dict[str, Any], option: str, file: str
 ) -> tuple[str, ...]:
     """Return the agents that an option names, each once. By default, return all `names`, and also
-    CHECKPOINT if a file is given. file: the name of the option for the file of CHECKPOINT."""
+    CHECKPOINT if its file is given. file: the option of this file, as a key of `options`."""
     checkpoint: Path | None = options[file]
     if asked:
         names = tuple(dict.fromkeys(asked))

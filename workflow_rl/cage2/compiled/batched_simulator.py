@@ -275,8 +275,7 @@ class CompiledEnvs(NetworkEnvs):
         else:
             held_before = self.batch.held(envs)
             obs, rewards = self.batch.step(all_actions, mask)
-            counted = envs, all_actions[envs], held_before, self._n_costs
-            self._counted = self.batch.costs(*counted)
+            self._counted = self.batch.costs(envs, all_actions[envs], held_before, self._n_costs)
         return obs[envs], rewards[envs]
 
     def _costs(self, envs: Numbers) -> NDArray[np.float64] | None:

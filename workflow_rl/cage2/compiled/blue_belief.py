@@ -184,7 +184,6 @@ def decoy_sets_seen(b: Any, h: Any, t: Any, host: int, sets: Any) -> tuple[int, 
     sets: DECOY_SET `[MAX_DECOY_SETS]`. A set's weight counts the equivalent sets for which this set
     stands, see `red_hypothesis.symmetry_weight`. Return the number of written sets, and the number
     of all possible sets."""
-
     drawn = int(h.drawn[host])
     possible = red_hypothesis.possible_decoys(t, host) & ~drawn
     fresh = possible & ~int(h.decoys_when_scanned[host])

@@ -31,7 +31,6 @@ def family_of(scenarios: Sequence[Scenario]) -> tuple[Tables, ...]:
     All tables have the same capacity. The actions and the observation are the largest scenario's.
     If a scenario lacks a host, an action on this host does what Sleep does, and the host's bits are
     0. Raises ScenarioError."""
-
     n_hosts = max(len(scenario.hosts) for scenario in scenarios)
     capacities = {tables_of(scenario).capacity for scenario in scenarios}
     capacity = max(capacities, key=CAPACITIES.index)
@@ -293,7 +292,6 @@ def _lists_of_ports(capacity: Capacity, of: Row) -> dict[str, Any]:
     So these records have two lists. The list from the left holds the first six hosts. The list from
     the right holds six further hosts, again with the ranks 0 to 5. Larger records have 32 bits and
     list all hosts from the left."""
-
     is_listed = np.arange(of["n_hosts"]) != of["red_host"]
     ranks = np.maximum(np.cumsum(is_listed) - 1, 0)
     if capacity.hosts > CAPACITIES[0].hosts:

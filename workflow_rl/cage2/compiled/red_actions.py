@@ -114,7 +114,6 @@ def choose_exploit(s: Any, ports: int) -> int:
     CybORG uses the weights of exploits only to rank them. Red takes the best exploit with
     probability ODDS_OF_TOP_CHOICE, or else draws another exploit. Return NONE if no port of the
     mask has an exploit."""
-
     options = ports
     if not ports & ((1 << tables.HTTP_RFI) | (1 << tables.HTTPS_RFI)):
         options &= ~(1 << tables.SQL_INJECTION)

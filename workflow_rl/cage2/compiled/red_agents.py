@@ -187,7 +187,6 @@ def address_order(in_order: int, first: int, bound: int) -> int:
 
     This is the order of hosts with one exception: if host `first` comes after host `bound`, CybORG
     lists `first` right before `bound`."""
-
     shift = 4 * bound
     before = in_order & ((1 << shift) - 1)
     after = in_order >> shift

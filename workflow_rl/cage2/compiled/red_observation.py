@@ -121,7 +121,7 @@ def _escalated(tables: Tables, before: Any, host: int, notes: Any) -> Shown:
     system = tables.description["Hosts"][tables.hosts[host]]["System info"]
     user = "SYSTEM" if system["OSType"] == "WINDOWS" else "root"
     rows = [(slot, before["processes"][slot]) for slot in added_slots(before, host)]
-    sessions = [(slot, row) for slot, row in rows if row["kind"] & KIND >= SHELL]
+    sessions = [(slot, row) for slot, row in rows if (row["kind"] & KIND) >= SHELL]
     for slot, row in sessions:
         if row["kind"] & PRIVILEGED:
             ident, pid = int(notes["ident"][slot]), int(row["pid"])
@@ -132,7 +132,7 @@ def _escalated(tables: Tables, before: Any, host: int, notes: Any) -> Shown:
 
 
 def _type_of(process: Any) -> str:
-    return "RED_REVERSE_SHELL" if process["kind"] & KIND == SHELL else "SSH"
+    return "RED_REVERSE_SHELL" if (process["kind"] & KIND) == SHELL else "SSH"
 
 
 def _explored(tables: Tables, state: Any, host: int, session: Shown) -> Shown:
@@ -162,17 +162,20 @@ def _explored(tables: Tables, state: Any, host: int, session: Shown) -> Shown:
 
 def _exploited(tables: Tables, before: Any, after: Any, host: int, ident: int) -> Shown:
     """Return what `ExploitRemoteService` shows. ident: the number of a session that began."""
-    ports = int(after["event_ports"]) & (1 << constants.N_EXPLOITS) - 1
+    all_ports = (1 << constants.N_EXPLOITS) - 1
+    ports = int(after["event_ports"]) & all_ports
     if ports == 0:
         return {}
+    # Red attacks one port in a step. An exploit and its port have the same number.
     exploit = ports.bit_length() - 1
     is_ssh = exploit == constants.SSH_BRUTE_FORCE
     succeeded = after["red_success"] == constants.TRUE
     kind = constants.EXPLOITED_TYPES[exploit].upper()
     address = address_of(before, host, tables)
-    reds = address_of(before, tables.of["red_host"], tables)
+    red_address = address_of(before, tables.of["red_host"], tables)
     connection = {"local_port": PORTS[exploit], "local_address": address, "Status": "OPEN"}
     shown: Shown = {}
+    # CybORG names this entry "1", and not by the host's address.
     if not is_ssh and not succeeded:
         shown["1"] = {"Interface": [{"IP Address": address}]}
     if is_ssh or not succeeded:
@@ -183,12 +186,12 @@ def _exploited(tables: Tables, before: Any, after: Any, host: int, ident: int) -
     session: Shown = {"ID": ident, "Type": "SSH" if is_ssh else "RED_REVERSE_SHELL", "Agent": "Red"}
     port = _port_of_session(tables, before, host, is_ssh)
     if is_ssh:
-        at_red, at_host = (port, reds), (PORTS[constants.SSH_BRUTE_FORCE], address)
-        _add_process(shown, reds, _connected(at_red, at_host), "")
+        at_red, at_host = (port, red_address), (PORTS[constants.SSH_BRUTE_FORCE], address)
+        _add_process(shown, red_address, _connected(at_red, at_host), "")
         _add_process(shown, address, _connected(at_host, at_red), "SSH")
     else:
-        at_red, at_host = (HANDLER_PORT, reds), (port, address)
-        _add_process(shown, reds, _connected(at_red, at_host), f"{REVERSE}_HANDLER")
+        at_red, at_host = (HANDLER_PORT, red_address), (port, address)
+        _add_process(shown, red_address, _connected(at_red, at_host), f"{REVERSE}_HANDLER")
         _add_process(shown, address, _connected(at_host, at_red), REVERSE)
         _add_process(shown, address, connection, kind)
     entry = shown[address]
@@ -224,22 +227,23 @@ def _port_of_session(tables: Tables, before: Any, host: int, is_ssh: bool) -> in
     draws = EpisodeRandom(np.array([before]), 0)
     in_use: dict[int, set[int]] = {}
 
-    def draw_port(host: int) -> int:
-        used = in_use.setdefault(host, set(ephemeral_ports(before, host, tables)))
+    def draw_port(on_host: int) -> int:
+        used = in_use.setdefault(on_host, set(ephemeral_ports(before, on_host, tables)))
         drawn = constants.FIRST_EPHEMERAL + draws.randrange(constants.N_EPHEMERAL)
-        if drawn in used:
+        if drawn in used:  # As `Host.get_ephemeral_port`, draw only one more time.
             drawn = constants.FIRST_EPHEMERAL + draws.randrange(constants.N_EPHEMERAL)
         used.add(drawn)
         return drawn
 
     options = int(before["known_ports"][host])
-    if not options & (1 << constants.HTTP_RFI | 1 << constants.HTTPS_RFI):
+    web_ports = (1 << constants.HTTP_RFI) | (1 << constants.HTTPS_RFI)
+    if not options & web_ports:
         options &= ~(1 << constants.SQL_INJECTION)
     if options.bit_count() > 1:  # These are the two draws of `choose_exploit`.
         draws.random()
         draws.random()
     if not is_ssh:
-        draw_port(host)
+        draw_port(host)  # The port of the exploit's connection, which comes before the session's.
         return draw_port(host)
     for _ in range(constants.WORDS_OF_BRUTE_FORCE):
         draw_port(tables.of["red_host"])

@@ -34,10 +34,10 @@ MOST_RED_AGENTS = 256
 
 
 class RedSimulator(BatchedSimulator):
-    """N networks that step together, in which Red's actions come from outside compiled code.
+    """N networks that step together, some with Red's actions from outside compiled code.
 
-    After Blue has acted, `play` asks the attacker of an env for Red's action. `play_both` takes
-    Red's actions from its caller. The red agents in RED_AGENTS are compiled.
+    An env whose red agent is in RED_AGENTS plays wholly in compiled code. In any other env, Red's
+    action comes from outside: `play` asks the env's attacker, `play_both` has it from the caller.
 
     Args:
         n_envs: N.
@@ -47,8 +47,8 @@ class RedSimulator(BatchedSimulator):
         tables: the scenario.
 
     Attributes:
-        rows: uint8, one row for each env in which Red acts from outside: the observation of
-            `Cage2RedEnv`, then the mask of Red's actions. The next call overwrites the rows.
+        rows: uint8 `[n_envs, ...]`. The row of an env in which Red acts from outside holds the
+            observation of `Cage2RedEnv`, then the mask of Red's actions, until the next call.
     """
 
     # `step_envs` is left out here, because only episodes of compiled red agents call it.
@@ -95,7 +95,7 @@ class RedSimulator(BatchedSimulator):
             raise ValueError("the snapshot has other red agents")
         arrays, states, attackers = others
         super().load(arrays)
-        # The attackers draw from these networks from now on.
+        # From now on, the attackers take their random draws from these networks' generators.
         self._attackers = copy.deepcopy(attackers, {id(states): self.states})
 
     def reset(
@@ -164,13 +164,15 @@ class RedSimulator(BatchedSimulator):
         with_blue: bool,
     ) -> None:
         if len(self._before):
+            # Blue acts first, because `_before` shows the network right before Red acts.
             if with_blue:
                 step_blues(*self._known, chosen, actions)
                 with_blue = False
             bytes_of(self._before)[chosen] = bytes_of(self.states)[chosen]
-        asked: Any = actions, red_actions, with_blue
-        shown: Any = self._words, self.rewards, self.facts, self.rows
-        failed = step_reds(*self._known, self._notes, chosen, *asked, *shown)
+        written: Any = (self._words, self.rewards, self.facts, self.rows)
+        failed = step_reds(
+            *self._known, self._notes, chosen, actions, red_actions, with_blue, *written
+        )
         if failed >= 0:
             raise self._error_of(failed)
 

@@ -29,6 +29,7 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS, SUCCESSES
 # The pairs of bits for a host's activity and for its compromise, as in `BlueTableWrapper`.
 NO, SCAN, EXPLOIT = (0, 0), (1, 0), (1, 1)
 UNKNOWN, USER, PRIVILEGED = (1, 0), (0, 1), (1, 1)
+_HANDLER_PORT = 4444  # The port of Red's host to which sessions connect back.
 LEFT = {"unknown": UNKNOWN, "clean": NO}
 """For each value of `BlueKind.leaves`: the compromise that Blue's table shows after the action."""
 
@@ -51,7 +52,7 @@ def restore_host(host: Any) -> None:
 
 
 def is_host_using_port(host: Any, port: int) -> bool:
-    """Follow `_is_host_using_port`, but read the connections without a description of processes."""
+    """Like `_is_host_using_port`, but read the processes' connections, and describe no process."""
     return any(
         connection["local_port"] == port
         for process in host.processes
@@ -106,6 +107,7 @@ class SpedUpSimulator:
         }
         self._invalid_action = actions.action.InvalidAction
         self._blue_actions = [_blue_action(actions, name) for name in self._action_names]
+        # A host's row is as in Blue's table: two bits of activity, always 0 here, then compromise.
         self._compromise = np.zeros((len(self._hosts), 4), np.uint8)
 
     def reset(self, seed: int | None, red_agent: str) -> NDArray[np.uint8]:
@@ -275,12 +277,13 @@ class SpedUpSimulator:
 
 
 def _interpret_connections(decoy: bool, seen: list[dict[str, Any]]) -> tuple[int, int]:
-    """Return a host's two bits of activity. decoy: whether Blue has set up a decoy in this step."""
-    n_anomalies = decoy + len(seen)
+    """Return a host's two bits of activity, by the rules of `Monitor`. decoy: whether Blue has set
+    up a decoy in this step. seen: the host's connections since the last step."""
+    n_anomalies = len(seen) + int(decoy)
     n_ports = len({event["local_port"] for event in seen})
     if n_anomalies >= 3 and n_ports >= 3:
         return SCAN
-    if any(event.get("remote_port") == 4444 for event in seen):
+    if any(event.get("remote_port") == _HANDLER_PORT for event in seen):
         return EXPLOIT
     if n_anomalies >= 3 and n_ports == 1:
         return EXPLOIT

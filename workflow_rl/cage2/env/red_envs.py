@@ -35,7 +35,7 @@ class RedEnvs(NetworkEnvs):
         self._simulator = RedSimulator(n_envs, max_steps, tables=tables_of(scenario))
         self._scenario = scenario
         self._blue = blue
-        self._blues = np.zeros(n_envs, np.int64)
+        self._blue_actions = np.zeros(n_envs, np.int64)
 
     def _begin(
         self, envs: Numbers, specs: Sequence[EpisodeSpec], seeds: Numbers, mask: NDArray[np.bool_]
@@ -53,10 +53,10 @@ class RedEnvs(NetworkEnvs):
         simulator = self._simulator
         if self._blue is not None:
             shown = records(self._scenario, simulator.obs[envs], simulator.caught[envs])
-            self._blues[envs], _ = self._blue.act(shown, envs.tolist())
-        reds = np.zeros(self.n_envs, np.int64)
-        reds[envs] = actions
-        simulator.play_both(self._blues, reds, mask)
+            self._blue_actions[envs], _ = self._blue.act(shown, envs.tolist())
+        red_actions = np.zeros(self.n_envs, np.int64)
+        red_actions[envs] = actions
+        simulator.play_both(self._blue_actions, red_actions, mask)
         # A minus sign would give -0.0.
         return simulator.rows[envs], 0.0 - simulator.rewards[envs]
 

@@ -70,8 +70,8 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
-    # Gymnasium's vector envs have these attributes. Before version 1.0, an `__init__` set them that
-    # this class does not call.
+    # Gymnasium's vector envs have these attributes. Before version 1.0, they were set by an
+    # `__init__` that this class does not call.
     closed = False
     viewer = None
 
@@ -161,7 +161,9 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         mask = options.get("reset_mask")
         chosen = np.ones(self.num_envs, np.bool_) if mask is None else np.asarray(mask)
         if chosen.shape != (self.num_envs,) or chosen.dtype != np.bool_ or not chosen.any():
-            raise ValueError(f"reset_mask: {self.num_envs} booleans are needed, one of them True")
+            raise ValueError(
+                f"reset_mask: {self.num_envs} booleans are needed, at least one of them True"
+            )
         red_agents = self.red_agents
         if "red_agent" in options:
             red_agents = _one_for_each(options["red_agent"], self.num_envs)
@@ -201,16 +203,17 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         else:
             held_before = self._simulator.held(envs)
             self._simulator.play(actions, playing)
-            counted = envs, actions[envs], held_before, len(self._cost_names)
-            self._costs[envs] = self._simulator.costs(*counted)
+            self._costs[envs] = self._simulator.costs(
+                envs, actions[envs], held_before, len(self._cost_names)
+            )
             self._has_costs[envs] = True
         self._decoys.after(envs, actions[envs])
         self._blue_actions[envs] = actions[envs]
-        self._steps_left -= playing
+        self._steps_left[playing] -= 1
         truncated = playing & (self._steps_left == 0)
         rewards = np.where(playing, self._simulator.rewards, 0.0)
         infos: dict[str, Any] = {}
-        beginning = ~playing
+        resets_now = ~playing
         if mode == AutoresetMode.SAME_STEP and truncated.any():
             final_info = self._describe(truncated) if self.describe_steps else {}
             last_obs = self._observed()
@@ -223,9 +226,9 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
                 "final_info": final_info,
                 "_final_info": truncated.copy(),
             }
-            beginning = truncated
-        if beginning.any():
-            self._start_episodes(beginning, [None] * self.num_envs, self.red_agents)
+            resets_now = truncated
+        if resets_now.any():
+            self._start_episodes(resets_now, [None] * self.num_envs, self.red_agents)
         if self.describe_steps:
             infos |= self._describe(None)
         return self._observed(), rewards, np.zeros_like(truncated), truncated, infos
@@ -282,7 +285,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         array = np.asarray(actions)
         if array.shape != (self.num_envs,):
             raise ValueError(
-                f"actions: {self.num_envs} are needed, one an env, not an array of {array.shape}"
+                f"actions: {self.num_envs} are needed, one for each env, not shape {array.shape}"
             )
         if array.dtype.kind not in "iu":
             raise ValueError(f"actions: whole numbers are needed, not {array.dtype}")
@@ -324,13 +327,14 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
     def _describe(self, chosen: NDArray[np.bool_] | None) -> dict[str, Any]:
         """Return the infos of `Cage2Env` as arrays and masks, as Gymnasium's vector envs do. Envs
         that are not chosen have zeros. chosen: None means all envs."""
-        facts = np.array(self._simulator.facts.T, np.int64)
+        # The facts of an env are a row, and the infos have an array for each fact.
+        *numbers, caught_host = np.array(self._simulator.facts.T, np.int64)
         reds = self._episode_red_agents
         values = {
             "red_agent": np.where(reds < len(RED_AGENTS), reds, -1),
             "blue_action": self._blue_actions.copy(),
-            **dict(zip(FACTS[:-1], facts[:-1], strict=True)),
-            "suspicious_hosts": self._simulator.masks_of_hosts[facts[-1]],
+            **dict(zip(FACTS[:-1], numbers, strict=True)),
+            "suspicious_hosts": self._simulator.masks_of_hosts[caught_host],
         }
         masks = np.ones((len(values), self.num_envs), np.bool_)
         if chosen is not None:

@@ -34,7 +34,7 @@ class GreedyRed:
         if seen.success and kind != IMPACT:
             self.done.add(self.last)
         elif seen.success is False:
-            self.done -= {f"{of} {target}" for of in self.ORDER}
+            self.done -= {f"{action} {target}" for action in self.ORDER}
         self.last = self.choose(seen)
         return self.last
 

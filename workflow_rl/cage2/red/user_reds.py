@@ -107,7 +107,6 @@ def batches_of(
 def red_policy(name: str, greedy: bool, scenario: Scenario) -> NumpyPolicy:
     """Return the policy of a trained red agent. name: its run folder or policy file. scenario: the
     scenario that it plays. Raises AttackerError."""
-
     from workflow_rl.agents.policies.distributions import Categorical
     from workflow_rl.agents.policies.numpy_policy import NumpyPolicy
     from workflow_rl.runs.saved_agent import load_saved

@@ -74,7 +74,8 @@ def shares_by_host(
     best session there at a step's end. For a family, whose hosts differ, return no host."""
     if not isinstance(played, Scenario):
         return {}
-    levels = np.concatenate([of.costs[:, N_COSTS:] for of in trajectories if of.costs is not None])
+    costs = [episode.costs for episode in trajectories if episode.costs is not None]
+    levels = np.concatenate(costs)[:, N_COSTS:]
     user, root = (np.round((levels == level).mean(axis=0), 6).tolist() for level in (1, 2))
     hosts = [name.removeprefix(LEVEL) for name in evaluated_costs([played])[N_COSTS:]]
     shares = zip(hosts, user, root, strict=True)

@@ -83,7 +83,7 @@ def require_cage2(
     if isinstance(environment, Cage2) and environment.plays_any_network(policy):
         return
     spaces = _trained_on(environment).spaces()
-    fits = policy.network.n_inputs, policy.distribution, policy.masked
+    fits = (policy.network.n_inputs, policy.distribution, policy.masked)
     if fits == (spaces.obs_dim, spaces.distribution, spaces.masked):
         return
     if not isinstance(environment, Cage2):
@@ -240,8 +240,7 @@ class FamilyBlue(Blue):
 
         assert self._known is not None
         costs = evaluated_costs(self._known.scenarios) if environment.measures else ()
-        played = self._known, self._view, environment.max_steps, costs
-        make = functools.partial(family_envs, *played)
+        make = functools.partial(family_envs, self._known, self._view, environment.max_steps, costs)
         # A step compiles the functions, so that workers load them from disk.
         envs = make(1)
         envs.reset([0], [EpisodeSpec(0, "SleepAgent", 0, 0)])

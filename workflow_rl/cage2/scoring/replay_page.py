@@ -62,9 +62,8 @@ def compare_with_cyborg(
         simulators = both_sides("cyborg", recording.max_steps, scenario, from_outside)
     except ImportError as error:
         return ReplayCheck(None, f"Not compared with CybORG, which is not installed ({error}).")
-    cell = recording.seed, recording.max_steps, recording.red_agent, recording.episode
-    seed = cell_spec(*cell).env_seed
-    episode = ComparedEpisode(recording.agent, recording.drawn, seed, recording.max_steps)
+    spec = cell_spec(recording.seed, recording.max_steps, recording.red_agent, recording.episode)
+    episode = ComparedEpisode(recording.agent, recording.drawn, spec.env_seed, recording.max_steps)
     blues = [scenario.action_names.index(step.blue_action) for step in steps]
     reds: list[int | None] = [None] * len(steps)
     if from_outside:

@@ -77,13 +77,13 @@ class ProtocolScores(NamedTuple):
         }
         return self._replace(
             measured={task: measured(played, episodes) for task, episodes in tasks.items()},
-            hosts=shares_by_host(played, [of for cell in tasks.values() for of in cell]),
+            hosts=shares_by_host(played, [episode for cell in tasks.values() for episode in cell]),
         )
 
     @property
     def costs(self) -> dict[str, list[float]]:
         """For each cost's name: the cost's sum in each episode of all cells."""
-        episodes = [of.episode_costs for cell in self.cells for of in cell.trajectories]
+        episodes = [played.episode_costs for cell in self.cells for played in cell.trajectories]
         sums = np.array(episodes)[:, : len(COSTS)].T.tolist()
         return dict(zip(COSTS, sums, strict=bool(sums)))
 
@@ -224,7 +224,8 @@ class ProtocolScores(NamedTuple):
         longest = max(cell.max_steps for cell in self.cells)
         courses = {}
         for task, cell in zip(self.measured, self.cells, strict=True):
-            clean = [of.costs[:, CLEAN_HOSTS] for of in cell.trajectories if of.costs is not None]
+            costs = [played.costs for played in cell.trajectories if played.costs is not None]
+            clean = [episode[:, CLEAN_HOSTS] for episode in costs]
             if cell.max_steps == longest:
                 courses[task] = {COSTS[CLEAN_HOSTS]: course_of(clean)}
         return courses

@@ -46,7 +46,7 @@ def _generator_class(official: Any, official_green: Any, scenario: Scenario) -> 
     class Green(official_green):
         # CybORG calls __init__ again, with three arguments, when an episode ends.
         def __init__(self, name: str, own_ip: Any, np_random: Any = None) -> None:
-            rates = scenario.false_alert_rate, scenario.phishing_rate
+            rates = (scenario.false_alert_rate, scenario.phishing_rate)
             super().__init__(name, own_ip, np_random, *rates)
 
     class Generator(official):

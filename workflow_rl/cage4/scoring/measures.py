@@ -101,10 +101,11 @@ class Measured(NamedTuple):
 
 def joined_measures(parts: Sequence[Measured]) -> Measured:
     """Return the readings of all parts' episodes, in order."""
-    of_zones = {zone: _joined([of.of_zones[zone] for of in parts]) for zone in parts[0].of_zones}
-    clean_hosts = [of_episode for of in parts for of_episode in of.clean_hosts]
-    sums = [of_episode for of in parts for of_episode in of.sums]
-    return Measured(_joined([of.of_all for of in parts]), of_zones, clean_hosts, sums)
+    zones = parts[0].of_zones
+    of_zones = {zone: _joined([part.of_zones[zone] for part in parts]) for zone in zones}
+    clean_hosts = [of_episode for part in parts for of_episode in part.clean_hosts]
+    sums = [of_episode for part in parts for of_episode in part.sums]
+    return Measured(_joined([part.of_all for part in parts]), of_zones, clean_hosts, sums)
 
 
 def _joined(parts: Sequence[Mapping[str, Sequence[Any]]]) -> dict[str, list[Any]]:
@@ -131,8 +132,8 @@ def _shares(costs: Costs, zone: str, size: float) -> Readings:
     """Return the readings of the first three measures in a zone. size: the hosts that count."""
     levels = np.array([costs[name] for name in costs if name.startswith(f"level {zone}")])
     user, root = (float((levels == level).sum()) for level in (1, 2))
-    of = size * levels.shape[1]
-    parts = [Ratio(of - user - root, of), Ratio(user, of), Ratio(root, of)]
+    n_all = size * levels.shape[1]
+    parts = [Ratio(n_all - user - root, n_all), Ratio(user, n_all), Ratio(root, n_all)]
     return {measure.name: [part] for measure, part in zip(BLUE_MEASURES, parts, strict=False)}
 
 

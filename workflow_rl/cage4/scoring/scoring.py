@@ -151,7 +151,7 @@ class Cage4Scores(NamedTuple):
         if not self._measured:
             return []
         names = [measure.name for measure in BLUE_MEASURES]
-        read = {name: [of.of_all[name] for of in self._measured] for name in names}
+        read = {name: [measured.of_all[name] for measured in self._measured] for name in names}
         return measure_lines(BLUE_MEASURES, read)
 
     def _changes(self) -> list[str]:

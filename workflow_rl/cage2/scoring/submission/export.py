@@ -67,8 +67,9 @@ def write_submission(
         except ValueError as error:
             raise ConfigError("scenario", str(error)) from None
     else:
-        spaces, n_inputs = environment.spaces(), policy.described().n_inputs
-        fits = n_inputs, policy.distribution, policy.masked
+        spaces = environment.spaces()
+        n_inputs = policy.described().n_inputs
+        fits = (n_inputs, policy.distribution, policy.masked)
         if fits != (spaces.obs_dim, spaces.distribution, spaces.masked):
             raise ConfigError(
                 "observation", f"the policy sees {n_inputs} numbers instead of {spaces.obs_dim}"

@@ -85,7 +85,6 @@ def _exploits(scenario: Scenario) -> dict[str, tuple[str, ...]]:
     from workflow_rl.cage2.compiled.tables import SSH_PORT, VULNERABLE, VULNERABLE_AS_ROOT
 
     tables = tables_of(scenario).of
-    # A row for each host, a column for each exploit.
     works = np.isin(tables["vulnerability"], (VULNERABLE, VULNERABLE_AS_ROOT))
     # The exploit of SSH also needs a password that can be guessed.
     works[:, SSH_PORT] &= tables["bruteforceable"] > 0

@@ -71,7 +71,6 @@ def write_costs(
         has_session = (held[0] >> host) & 1
         is_root = (held[1] >> host) & 1
         level = has_session + is_root
-        # The columns of clean hosts, hosts at user level and hosts at root level are in this order.
         costs[CLEAN_HOSTS + level] += 1
         if column < len(costs):
             costs[column] = level
@@ -100,8 +99,7 @@ def costs_of_step(
     """Return the costs of a simulator's last step. network: of the simulator. action: Blue's.
     held_before: the first of `Simulator.held` before the step. names: see `evaluated_costs`."""
     blue_success, red_action, _, red_success, _ = simulator.facts
-    costs = np.empty(len(names))
-    by_name = network.of
+    costs, by_name = np.empty(len(names)), network.of
     write_costs(
         costs,
         len(network.scenario.hosts),

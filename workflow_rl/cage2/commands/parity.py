@@ -103,7 +103,6 @@ def _n_different(challenge: Cage2Comparison, options: dict[str, Any]) -> int:
     with tqdm(total=n_asked, unit="ep", disable=options["quiet"] or None) as progress_bar:
         for share, played in zip(shares, results, strict=True):
             blue, red, last_seed, _ = share.episodes[-1]
-            # A share ends with its first difference, so only its last episode can differ.
             difference = first_differences.get((red, blue)) or played[-1].difference
             first_differences[red, blue] = difference
             n_played += len(played)

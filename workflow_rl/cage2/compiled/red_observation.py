@@ -162,8 +162,7 @@ def _explored(tables: Tables, state: Any, host: int, session: Shown) -> Shown:
 
 def _exploited(tables: Tables, before: Any, after: Any, host: int, ident: int) -> Shown:
     """Return what `ExploitRemoteService` shows. ident: the number of a session that began."""
-    all_ports = (1 << constants.N_EXPLOITS) - 1
-    ports = int(after["event_ports"]) & all_ports
+    ports = int(after["event_ports"]) & ((1 << constants.N_EXPLOITS) - 1)
     if ports == 0:
         return {}
     # Red attacks one port in a step. An exploit and its port have the same number.
@@ -175,7 +174,6 @@ def _exploited(tables: Tables, before: Any, after: Any, host: int, ident: int) -
     red_address = address_of(before, tables.of["red_host"], tables)
     connection = {"local_port": PORTS[exploit], "local_address": address, "Status": "OPEN"}
     shown: Shown = {}
-    # CybORG names this entry "1", and not by the host's address.
     if not is_ssh and not succeeded:
         shown["1"] = {"Interface": [{"IP Address": address}]}
     if is_ssh or not succeeded:
@@ -236,8 +234,7 @@ def _port_of_session(tables: Tables, before: Any, host: int, is_ssh: bool) -> in
         return drawn
 
     options = int(before["known_ports"][host])
-    web_ports = (1 << constants.HTTP_RFI) | (1 << constants.HTTPS_RFI)
-    if not options & web_ports:
+    if not options & ((1 << constants.HTTP_RFI) | (1 << constants.HTTPS_RFI)):
         options &= ~(1 << constants.SQL_INJECTION)
     if options.bit_count() > 1:  # These are the two draws of `choose_exploit`.
         draws.random()

@@ -164,7 +164,6 @@ class RedSimulator(BatchedSimulator):
         with_blue: bool,
     ) -> None:
         if len(self._before):
-            # Blue acts first, because `_before` shows the network right before Red acts.
             if with_blue:
                 step_blues(*self._known, chosen, actions)
                 with_blue = False

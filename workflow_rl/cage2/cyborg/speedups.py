@@ -277,8 +277,7 @@ class SpedUpSimulator:
 
 
 def _interpret_connections(decoy: bool, seen: list[dict[str, Any]]) -> tuple[int, int]:
-    """Return a host's two bits of activity, by the rules of `Monitor`. decoy: whether Blue has set
-    up a decoy in this step. seen: the host's connections since the last step."""
+    """Return a host's two bits of activity. decoy: whether Blue has set up a decoy in this step."""
     n_anomalies = len(seen) + int(decoy)
     n_ports = len({event["local_port"] for event in seen})
     if n_anomalies >= 3 and n_ports >= 3:

@@ -327,7 +327,6 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
     def _describe(self, chosen: NDArray[np.bool_] | None) -> dict[str, Any]:
         """Return the infos of `Cage2Env` as arrays and masks, as Gymnasium's vector envs do. Envs
         that are not chosen have zeros. chosen: None means all envs."""
-        # The facts of an env are a row, and the infos have an array for each fact.
         *numbers, caught_host = np.array(self._simulator.facts.T, np.int64)
         reds = self._episode_red_agents
         values = {

@@ -26,8 +26,8 @@ class Trajectory(NamedTuple):
     the later rewards.
     steps_before, return_before: the number of the episode's earlier steps, and the sum of their
     rewards.
-    seen_before: [K, D], the last earlier observations, from which the actor recomputed its state,
-    or None.
+    seen_before: [B, D], the last B observations before obs[0], from which the actor recomputed its
+    state, or None.
     durations: [T], how many env steps each decision lasts, or None if each lasts one step. Rewards
     are sums over a decision's steps: see `agents.team.split`.
     costs: float64 [T, C], the costs of each step in the order of `Spaces.costs`, or None.

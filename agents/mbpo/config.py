@@ -90,7 +90,7 @@ class MBPOConfig(SACConfig):
         if self.model_elites > self.model_members:
             raise ConfigError(
                 "model_elites",
-                f"{self.model_elites} is too large: there are model_members, {self.model_members}",
+                f"{self.model_elites} is too large: model_members is {self.model_members}",
             )
         return self
 

@@ -26,12 +26,12 @@ class TeamParameters(NamedTuple):
     def fits(self) -> bool:
         """Return whether each agent has one policy, and the policy's network has the inputs and the
         outputs that the layout has for the agent."""
-        agents = [k for of in self.policies.values() for k in of]
+        numbers = [k for agents in self.policies.values() for k in agents]
         return (
             self.policies.keys() == self.parameters.keys()
-            and all(type(k) is int for k in agents)
-            and sorted(agents) == list(range(self.layout.n_agents))
-            and all(self._fits(name, k) for name, of in self.policies.items() for k in of)
+            and all(type(k) is int for k in numbers)
+            and sorted(numbers) == list(range(self.layout.n_agents))
+            and all(self._fits(name, k) for name, agents in self.policies.items() for k in agents)
         )
 
     def _fits(self, policy: str, agent: int) -> bool:
@@ -49,7 +49,9 @@ class TeamParameters(NamedTuple):
 
     def player(self, policy_version: int = 0, greedy: bool | None = None) -> TeamPolicy:
         sampled = any(policy.sampled for policy in self.parameters.values())
-        return self.actor(policy_version, not sampled if greedy is None else greedy)
+        if greedy is None:
+            greedy = not sampled
+        return self.actor(policy_version, greedy)
 
     def to_be_sampled(self) -> TeamParameters:
         members = {name: policy.to_be_sampled() for name, policy in self.parameters.items()}
@@ -60,9 +62,9 @@ class TeamParameters(NamedTuple):
         members: dict[str, Any] = {}
         arrays: dict[str, Any] = {}
         for n, (name, policy) in enumerate(self.parameters.items()):
-            members[name], of_member = policy.packed()
-            arrays |= {f"{n}_{array}": values for array, values in of_member.items()}
-        policies = {name: list(of) for name, of in self.policies.items()}
+            members[name], member_arrays = policy.packed()
+            arrays |= {f"{n}_{array}": values for array, values in member_arrays.items()}
+        policies = {name: list(agents) for name, agents in self.policies.items()}
         return {"team": self.layout.to_plain(), "policies": policies, "members": members}, arrays
 
 
@@ -110,21 +112,23 @@ class TeamPolicy:
         acts = layout.status(obs) == ACTS
         actions = np.zeros((len(obs), layout.action_ends[-1]), layout.action_dtype)
         log_probs = np.zeros(acts.shape, np.float32)
-        for name, of in self.parameters.policies.items():
-            rows = {k: np.flatnonzero(acts[:, k]) for k in of}
-            deciding = [(envs[row], k) for k in of for row in rows[k].tolist()]
+        for name, agents in self.parameters.policies.items():
+            rows = {k: np.flatnonzero(acts[:, k]) for k in agents}
+            deciding = [(envs[row], k) for k in agents for row in rows[k].tolist()]
             if not deciding:
                 continue
             places = [self._place(*place) for place in deciding]
             randoms = [self._randoms[env][k] for env, k in deciding]
-            seen = np.concatenate([layout.seen_by(k, obs[rows[k]], of) for k in of])
-            agents = np.repeat(of, [len(rows[k]) for k in of])
-            acting = np.concatenate([rows[k] for k in of])
-            chosen, log_probs[acting, agents] = self._actors[name].act_in(seen, places, randoms)
-            chosen = chosen.reshape(len(acting), -1)
-            last = np.array(layout.action_ends)[agents]
+            seen = np.concatenate([layout.seen_by(k, obs[rows[k]], agents) for k in agents])
+            acting_agents = np.repeat(agents, [len(rows[k]) for k in agents])
+            acting_rows = np.concatenate([rows[k] for k in agents])
+            chosen, chosen_log_probs = self._actors[name].act_in(seen, places, randoms)
+            log_probs[acting_rows, acting_agents] = chosen_log_probs
+            chosen = chosen.reshape(len(acting_rows), -1)
+            # An agent's actions are the last columns before its end.
+            ends = np.array(layout.action_ends)[acting_agents]
             for n in range(chosen.shape[1]):
-                actions[acting, last - chosen.shape[1] + n] = chosen[:, n]
+                actions[acting_rows, ends - chosen.shape[1] + n] = chosen[:, n]
         return actions, log_probs
 
 
@@ -143,14 +147,14 @@ def unpacked_policies(
     members: dict[str, PolicyParameters] = {}
     n_arrays = 0
     for n, (name, member) in enumerate(settings["members"].items()):
-        of_member = {
+        member_arrays = {
             array.removeprefix(f"{n}_"): values
             for array, values in arrays.items()
             if array.startswith(f"{n}_")
         }
-        members[name] = unpacked(member, of_member, may_be_own)
-        n_arrays += len(of_member)
-    policies = {name: tuple(of) for name, of in settings["policies"].items()}
+        members[name] = unpacked(member, member_arrays, may_be_own)
+        n_arrays += len(member_arrays)
+    policies = {name: tuple(agents) for name, agents in settings["policies"].items()}
     team = TeamParameters(team_layout(settings["team"]), policies, members)
     is_known = not any(":" in member.network for member in members.values())
     if n_arrays != len(arrays) or (is_known and not team.fits()):

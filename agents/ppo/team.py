@@ -104,13 +104,13 @@ class TeamAgent(LearningAgent):
         self.learners = {
             name: PPOAgent(
                 config,
-                _spaces(self.layout, of, self._central, spaces.costs),
+                _spaces(self.layout, agents, self._central, spaces.costs),
                 int(np.random.SeedSequence([seed, n]).generate_state(1)[0]),
                 device,
                 two_threads,
                 self.budgets,
             )
-            for n, (name, of) in enumerate(policies.items())
+            for n, (name, agents) in enumerate(policies.items())
         }
 
     def policy_parameters(self) -> TeamParameters:
@@ -121,10 +121,11 @@ class TeamAgent(LearningAgent):
         self, taught: Sequence[Trajectory], held_out: Sequence[Trajectory], epochs: int
     ) -> Iterator[CopyMetrics]:
         """See LearningAgent. Yields means over the policies, weighted by decisions."""
-        of, unseen = self._of_each_policy(taught), self._of_each_policy(held_out)
-        learning = [name for name in self.policies if of[name]]
-        copied = [self.learners[name].copy(of[name], unseen[name], epochs) for name in learning]
-        weights = [sum(trajectory.length for trajectory in of[name]) for name in learning]
+        seen = self._of_each_policy(taught)
+        unseen = self._of_each_policy(held_out)
+        learning = [name for name in self.policies if seen[name]]
+        copied = [self.learners[name].copy(seen[name], unseen[name], epochs) for name in learning]
+        weights = [sum(trajectory.length for trajectory in seen[name]) for name in learning]
         for metrics in zip(*copied, strict=True):
             # A policy without held-out decisions has no agreement.
             means = np.ma.average(np.ma.masked_invalid(metrics), 0, weights)
@@ -132,12 +133,12 @@ class TeamAgent(LearningAgent):
 
     def _of_each_policy(self, trajectories: Sequence[Trajectory]) -> dict[str, list[Trajectory]]:
         """Return the decisions in joint trajectories by policy name."""
-        of: dict[str, list[Trajectory]] = {name: [] for name in self.policies}
+        parted: dict[str, list[Trajectory]] = {name: [] for name in self.policies}
         for joint in trajectories:
             parts = split(joint, self.layout, self.policies, self._discount, self._central)
             for name, decisions in parts:
-                of[name].append(decisions)
-        return of
+                parted[name].append(decisions)
+        return parted
 
     def update(self, trajectories: Sequence[Trajectory], progress: float) -> Metrics:
         learn = partial(self._learn, progress=progress)
@@ -146,14 +147,14 @@ class TeamAgent(LearningAgent):
         return self.budgets.learned(trajectories, learn)
 
     def _learn(self, trajectories: Sequence[Trajectory], progress: float) -> TeamMetrics:
-        of = self._of_each_policy(trajectories)
+        parted = self._of_each_policy(trajectories)
         updated: dict[str, PPOMetrics] = {}
         for name, learner in self.learners.items():
-            if of[name]:
-                updated[name] = learner.learn(of[name], progress)
+            if parted[name]:
+                updated[name] = learner.learn(parted[name], progress)
             learner.policy_version = self.policy_version + 1
         self.policy_version += 1
-        weights = [sum(trajectory.length for trajectory in of[name]) for name in updated]
+        weights = [sum(trajectory.length for trajectory in parted[name]) for name in updated]
         whole = _mean(list(updated.values()), weights)
         return TeamMetrics(whole, sum(weights), updated if len(self.policies) > 1 else {})
 
@@ -190,7 +191,7 @@ class TeamAgent(LearningAgent):
         if "team" not in state or team_layout(state["team"]) != self.layout:
             raise ValueError("it is of another team")
         if set(state["learners"]) != set(self.policies):
-            raise ValueError("its policies are others")
+            raise ValueError("it has other policies than this team")
 
 
 def _spaces(

@@ -110,27 +110,27 @@ class SACAgent(LearningAgent):
     def _learn(self, n_steps: int, random: np.random.Generator) -> dict[str, Any]:
         """Make gradient steps. Return their metrics by name. Raises DivergedError."""
         policies: list[LearnedPolicy] = []
-        of_critics: list[tuple[float, float]] = []
-        of_value = 0.0
+        critic_results: list[tuple[float, float]] = []
+        value_loss = 0.0
         for n in range(n_steps):
             steps = steps_of(self.drawn(random), self.config.reward_scale)
-            of_critics.append(self.learner.learn_critics(steps, random))
+            critic_results.append(self.learner.learn_critics(steps, random))
             # With a count for each update, the policy would learn in every step of short updates.
             if self._gradient_steps_made % self.config.policy_every == 0:
                 policies.append(self.learner.learn_policy(steps, random))
             self._gradient_steps_made += 1
             if n % VALUE_EVERY == 0:
-                of_value = self.learner.learn_value(steps, random)
-            of_policy = policies[-1][:3] if policies else ()
-            losses = (*of_policy, of_critics[-1][0], of_value)
+                value_loss = self.learner.learn_value(steps, random)
+            policy_losses = policies[-1][:3] if policies else ()
+            losses = (*policy_losses, critic_results[-1][0], value_loss)
             if not all(map(math.isfinite, losses)):
                 raise DivergedError(f"the losses are {', '.join(map(str, losses))}")
         self.learner.write()
         metrics: dict[str, Any] = {"gradient_steps": n_steps}
-        if of_critics:
-            losses_of_critics, norms_of_critics = zip(*of_critics, strict=True)
-            metrics["value_loss"] = sum(losses_of_critics) / n_steps
-            metrics["value_gradient_norm"] = sum(norms_of_critics) / n_steps
+        if critic_results:
+            critic_losses, critic_norms = zip(*critic_results, strict=True)
+            metrics["value_loss"] = sum(critic_losses) / n_steps
+            metrics["value_gradient_norm"] = sum(critic_norms) / n_steps
         if policies:
             mean = LearnedPolicy._make(np.mean(policies, axis=0).tolist())
             metrics["policy_loss"], metrics["entropy"] = mean.loss, mean.entropy
@@ -155,7 +155,7 @@ class SACAgent(LearningAgent):
         self.load_policy(state)
         self.learner.load_state_dict(state["learner"])
         self._gradient_steps_left = float(state["gradient_steps_left"])
-        if not abs(self._gradient_steps_left) <= 0.5:
+        if not abs(self._gradient_steps_left) <= 0.5:  # NaN is refused, too.
             raise ValueError(f"{self._gradient_steps_left} is no fraction of a gradient step")
         self._gradient_steps_made = saved_number(state, "gradient_steps_made")
         self.policy_version = saved_number(state, "policy_version")
@@ -178,17 +178,18 @@ class SACAgent(LearningAgent):
 
         return {"real": Series(held, replay.numbered, replay.capacity, load)}
 
-    def own(self, steps: Transitions, ends: str = "b") -> Transitions:
+    def own(self, steps: Transitions, terminated_kinds: str = "b") -> Transitions:
         """Return steps from a file. Raises ValueError for steps of another environment.
 
-        ends: the dtype kinds of `terminated`. "f" is for probabilities.
+        terminated_kinds: the allowed dtype kinds of `terminated`: "b" for real steps, "f" for
+        imagined steps, whose ends are probabilities.
         """
         low, n_choices = getattr(self.distribution, "low", None), self.distribution.n_outputs
         action = () if low is None else (len(low),)
         shapes = [
             (steps.n_steps, *shape) for shape in ((self.obs_dim,), action, (), (self.obs_dim,))
         ]
-        kinds = ("biuf", "iu" if low is None else "f", "f", "biuf", ends)
+        kinds = ("biuf", "iu" if low is None else "f", "f", "biuf", terminated_kinds)
         if (
             [column.shape for column in steps] != [*shapes, (steps.n_steps,)]
             or any(c.dtype.kind not in kind for c, kind in zip(steps, kinds, strict=True))

@@ -142,7 +142,7 @@ def test_after_a_lost_driver_or_head_a_run_goes_on(lost, reference, tmp_path):
         if lost == "head":
             # A file alone does not decide with which cluster a command talks.
             for more, problem in (
-                ((), f"only the file names the cluster {address}"),
+                ((), f"only the file mentions the cluster {address}"),
                 (("--cluster", address), f"no cluster answers at {address}"),
             ):
                 again = start("train-async", "--resume", str(path), *more)

@@ -1,4 +1,4 @@
-"""Files from strangers are data: no command imports or calls what only a file names."""
+"""Files from strangers are data: no command imports or calls what only a file mentions."""
 
 import copy
 import importlib
@@ -163,7 +163,7 @@ def edits(draw: Any) -> Callable[[dict[str, Any]], None]:
 
 
 def assert_data(data: st.DataObject, made: Path, folder: Path, trains: bool) -> None:
-    """Nothing that only a file names is imported or called, and nothing is written elsewhere.
+    """Nothing that only a file mentions is imported or called, and nothing is written elsewhere.
 
     trains: whether runs go on, rather than be shown.
     """

@@ -24,11 +24,11 @@ def test_an_address_in_a_file_is_not_joined(made: Path, folder: Path) -> None:
     resume = laid_out(made, "ppo", "train-async")
     poison(folder, lambda config: config.update(cluster="127.0.0.1:9"))
     assert "--cluster 127.0.0.1:9" in output_of(*resume, code=2)
-    with pytest.raises(ConfigError, match="only the file names the cluster"):
+    with pytest.raises(ConfigError, match="only the file mentions the cluster"):
         train(read_config(Path("run")), "again", env=lambda: gymnasium.make("CartPole-v1"))
     # Nor by who names only the environment.
     for more in (["--env", "CartPole-v1"], ["--trust"]):
-        assert "only the file names the cluster" in output_of(*resume, *more, code=2)
+        assert "only the file mentions the cluster" in output_of(*resume, *more, code=2)
     output_of(*resume, "--cluster", "none")
 
 
@@ -36,7 +36,7 @@ def test_an_address_that_the_user_gives_in_python_is_joined(folder: Path) -> Non
     config = TrainConfig("async", env="CartPole-v1", n_workers=1, cluster="127.0.0.1:9")
     with pytest.raises(ConfigError) as refused:
         train(config, "run")
-    assert "only the file names" not in str(refused.value)
+    assert "only the file mentions" not in str(refused.value)
 
 
 LINKED = {

@@ -1,7 +1,7 @@
 """Commands whose further options follow from what the command line names, such as --env, and the
 options that an environment brings.
 
-Files are read as data here: nothing is imported or called that only a file names.
+Files are read as data here: nothing is imported or called that only a file mentions.
 """
 
 from __future__ import annotations

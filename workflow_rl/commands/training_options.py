@@ -1,4 +1,4 @@
-"""The options of training commands, and what they ask of a run."""
+"""The options of training commands, and the fields of a run's config that they give."""
 
 from __future__ import annotations
 
@@ -47,32 +47,32 @@ from workflow_rl.runs.resolve import OF_TEACHERS
 _HELP = {"--help", "-h", HELP_ALL}
 RESUME_RUN_DIR = "the folder --run-dir names"
 _MOST_USED = (
-    *("preset", "env", "n_envs", "total_episodes", "total_steps"),
-    *("seed", "run_dir", "resume", "final_evaluation"),
-)
+    "preset", "env", "n_envs", "total_episodes", "total_steps",
+    "seed", "run_dir", "resume", "final_evaluation",
+)  # fmt: skip
 _RARE = {
-    *("action_mask", "ignore_unknown", "curriculum", "learner_threads", "keep_every"),
-    *("eval_episodes", "stop_at_return", "patience", "play", "n_policies", "trace"),
-    *("envs_per_worker", "cluster", "worker_timeout", "max_worker_failures", "batching"),
-    *("num_batches_to_accumulate", "when_full", "take_all", "activation", "reward_scale"),
-    *("log_std_init", "normalise_obs", "normalise_returns", "learning_rate_final"),
-    *("clip_range_final", "minibatches_of", "entropy_coef_final", "value_coef"),
-    *("max_grad_norm", "normalise_advantage", "target_kl", "decoupled_clip", "correction"),
-    *("max_policy_lag", "shared_trunk", "budgets", "reward_from"),
-}
+    "action_mask", "ignore_unknown", "curriculum", "learner_threads", "keep_every",
+    "eval_episodes", "stop_at_return", "patience", "play", "n_policies", "trace",
+    "envs_per_worker", "cluster", "worker_timeout", "max_worker_failures", "batching",
+    "num_batches_to_accumulate", "when_full", "take_all", "activation", "reward_scale",
+    "log_std_init", "normalise_obs", "normalise_returns", "learning_rate_final",
+    "clip_range_final", "minibatches_of", "entropy_coef_final", "value_coef",
+    "max_grad_norm", "normalise_advantage", "target_kl", "decoupled_clip", "correction",
+    "max_policy_lag", "shared_trunk", "budgets", "reward_from",
+}  # fmt: skip
 """Options that --help leaves out: few runs need them."""
 _OVERLAP = (
-    *("num_steps_per_env", "steps_per_update", "async_rl", "batching"),
-    *("num_batches_to_accumulate", "when_full", "take_all"),
-)
+    "num_steps_per_env", "steps_per_update", "async_rl", "batching",
+    "num_batches_to_accumulate", "when_full", "take_all",
+)  # fmt: skip
 _WORKERS = (
-    *("n_workers", "envs_per_worker", "cluster", "worker_timeout"),
-    *("max_worker_failures", "slow_worker_ms", "slow_worker_share"),
-)
+    "n_workers", "envs_per_worker", "cluster", "worker_timeout",
+    "max_worker_failures", "slow_worker_ms", "slow_worker_share",
+)  # fmt: skip
 _NOT_OF_RUN = {
-    *(*_OVERLAP, *_WORKERS, *OF_TEACHERS, "mode", "env", "env_args", "settings"),
-    *("min_episodes_per_update", "env_python"),
-}
+    *_OVERLAP, *_WORKERS, *OF_TEACHERS, "mode", "env", "env_args", "settings",
+    "min_episodes_per_update", "env_python",
+}  # fmt: skip
 """Fields of a run's config whose options are elsewhere, or that have none."""
 
 
@@ -102,8 +102,8 @@ def _run_options() -> list[click.Option]:
             help="Call this function with a workflow_rl.Update after every update. See "
                  "docs/how-to/logging.md."),
         plain_option("--trace", type=OutputFile(".json"), metavar="FILE",
-            help="Record when every worker and the learner do what, in a file that Perfetto, "
-                 "chrome://tracing and plot --timeline open. Recording ends "
+            help="Record a timeline of the learner and of every worker in FILE. Open FILE with "
+                 "Perfetto, chrome://tracing or plot --timeline. Recording ends "
                  "at 50 MB."),
         quiet_option(),
         plain_option("--dry-run", is_flag=True, help="Print the run's config and stop."),
@@ -111,8 +111,8 @@ def _run_options() -> list[click.Option]:
 
 
 def _algorithm_of(name: str, look: Look) -> Algorithm | None:
-    """Return the algorithm, or None for a name that is refused when all options are read. Imports
-    nothing that only a file names."""
+    """Return the algorithm. Return None for a name that is refused later, when all options are
+    read. A module that is named only in a file is never imported."""
     try:
         return typed_algorithm(name) if name == look.values.get("algorithm") else find(name)
     except ConfigError:
@@ -124,7 +124,7 @@ def _algorithm_options(
 ) -> list[click.Option]:
     """Return options for the settings of an algorithm.
 
-    taken: names of other options. `--setting` gives settings of these names.
+    taken: names of existing options. A setting with such a name is given by `--setting` instead.
     """
     fields = plug_in.settings.model_fields
     names = [name for name in fields if name not in taken and _applies(fields[name], env_id)]
@@ -150,7 +150,7 @@ def _defaults_of(env_id: str) -> Mapping[str, Any]:
 
 
 def _applies(field: FieldInfo, env_id: str) -> bool:
-    """Return whether a setting can mean something. What Gymnasium makes by its id is no team."""
+    """Return whether a setting has a use. Environments that Gymnasium makes by id are no teams."""
     may_be_a_team = guests[env_id].is_team if env_id in guests else ":" in env_id
     return may_be_a_team or not is_marked(field, ForTeams)
 
@@ -165,12 +165,12 @@ def training_command(
     without: Collection[str] = (),
     **defaults: Any,
 ) -> Callable[[Callable[..., None]], click.Command]:
-    """Return what makes a training command of a function.
+    """Return a decorator that turns a function into a training command.
 
-    Its options are those of every run, of the environment and of the algorithm.
+    The command has the options of every run, of the environment and of the algorithm.
 
-    more: further options. without: the names of options that it lacks. defaults: of some options,
-    by their names.
+    more: further options. without: the names of options that the command lacks. defaults: the
+    defaults of some options, by their names.
     """
     everywhere = [
         *under("Environment", *env_options(), *setting_options(TrainConfig, ["env_python"])),
@@ -187,18 +187,20 @@ def training_command(
     taken = {option.name for option in made}
 
     def named(look: Look) -> Named:
-        env_id, algorithm = named_env(look), named_field("algorithm", look) or "ppo"
+        env_id = named_env(look)
+        algorithm = named_field("algorithm", look) or "ppo"
         of_guest = guest_options(env_id)
         setting = plain_option(
             "--setting", type=PAIR, multiple=True, metavar="NAME=VALUE", show_default="none",
-            hidden=algorithm in ALGORITHMS,  # It has an option for each setting.
+            hidden=algorithm in ALGORITHMS,  # These have an option for each setting.
             help="Setting of the algorithm, such as epochs=4; may be given again.",
         )  # fmt: skip
         lessons = setting_options(TrainConfig, OF_TEACHERS)
         for option in lessons:
             option.hidden = "teacher" not in look.values
         others = [*of_guest, *under("The run", setting, *lessons)]
-        plug_in, of_algorithm = _algorithm_of(algorithm, look), []
+        plug_in = _algorithm_of(algorithm, look)
+        of_algorithm = []
         if plug_in is not None:
             names = taken | {option.name for option in of_guest}
             of_algorithm = _algorithm_options(algorithm, plug_in, look, env_id, names)
@@ -210,7 +212,8 @@ def training_command(
 
 def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
     """Return the config of a new run with these options. Raises ConfigError, click.UsageError."""
-    named, fields = named_here(), asked_of_run(options)
+    named = named_here()
+    fields = asked_of_run(options)
     known = named.plug_in.settings.model_fields if named.plug_in else {}
     for name in sorted(fields["settings"].keys() - known.keys()):
         from workflow_rl.suggestions import question, word_meant  # Only an error needs it.
@@ -223,8 +226,8 @@ def new_config(mode: Mode, options: dict[str, Any]) -> TrainConfig:
 
 
 def asked_of_run(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a TrainConfig that the command line asks for, `env_args` and `settings`
-    among them. Raises click.UsageError for a value that is given twice."""
+    """Return the fields of a TrainConfig that the command line gives, and its `env_args` and
+    `settings`. Raises click.UsageError for a value that is given twice."""
     given, pairs = given_options(), dict(options["setting"])
     settings = {name: options[name] for name in given & {*named_here().settings}}
     if twice := settings.keys() & pairs.keys():

@@ -34,13 +34,13 @@ CHECK_SECONDS, CHECK_SECONDS_THERE = 1.0, 5.0
 SEED = episode_spec(0, 0).env_seed
 """A seed of training, which has 32 bits. Some simulators do not take seeds of 32 bits."""
 OTHER = 500_000
-"""Added to the seed for the second env."""
+"""Added to the seed for the neighbour env."""
 NEXT = 0x9E3779B9
 """Added to the seed for the next episode, modulo 2**32, so that seeds of all sizes are played."""
 _PARTS = (
-    *("observation", "reward", "terminated", "truncated", "next episode's first observation"),
-    *("mask of actions", "list of costs"),
-)
+    "observation", "reward", "terminated", "truncated", "next episode's first observation",
+    "mask of actions", "list of costs",
+)  # fmt: skip
 _Step: TypeAlias = tuple[Any, float, bool, bool, Any, Any, Any]
 
 
@@ -85,8 +85,8 @@ def first_difference(
     """Return where episodes from `seed` on differ when they are repeated; None if they are equal.
 
     One sequence of random actions is played three times, through the ends of episodes: twice in one
-    env, and once in another env. Beside the other env, a second env plays other seeds, if the
-    process can hold two envs. If the third play differs, a play without the second env shows why.
+    env A, and once in a new env B. Beside B, a neighbour env plays other seeds, if the process can
+    hold two envs. If the third play differs, a play of a new env without a neighbour shows why.
 
     Args:
         make_env: makes an env.
@@ -108,19 +108,19 @@ def first_difference(
         if difference := _difference(first, _steps(env, seed, actions), seed):
             return f"{difference} when it is played again"
     with closing(make_env()) as env, ExitStack() as stack:
-        second = None
+        neighbour = None
         with suppress(Exception):  # Some envs allow no second env in a process.
-            second = stack.enter_context(closing(make_env()))
-        others = _steps(env, seed, actions)
-        if second is not None:
-            beside = zip(others, _steps(second, (seed + OTHER) % 2**32, []), strict=False)
-            others = (step for step, _ in beside)
+            neighbour = stack.enter_context(closing(make_env()))
+        repeated = _steps(env, seed, actions)
+        if neighbour is not None:
+            pairs = zip(repeated, _steps(neighbour, (seed + OTHER) % 2**32, []), strict=False)
+            repeated = (step for step, _ in pairs)
         try:
-            difference = _difference(first, others, seed)
+            difference = _difference(first, repeated, seed)
         except Exception as error:
             with closing(make_env()) as alone:
                 for _ in itertools.islice(_steps(alone, (seed + OTHER) % 2**32, []), len(first)):
-                    pass  # If the second env fails alone, too, its exception is raised here.
+                    pass  # If the neighbour fails alone, too, its exception is raised here.
             difference = f"seed {seed} ends in {in_one_line(error)}"
     if difference is None:
         return None
@@ -130,13 +130,13 @@ def first_difference(
     return f"{difference} while a second env plays in the same process"
 
 
-def _difference(first: Sequence[_Step], others: Iterable[_Step], seed: int) -> str | None:
+def _difference(first: Sequence[_Step], repeated: Iterable[_Step], seed: int) -> str | None:
     """Return the first part that differs, or None. Stop at the first difference."""
-    for number, (step, other) in enumerate(zip(first, others, strict=False)):
-        for name, before, now in zip(_PARTS, step, other, strict=True):
+    for number, (step, again) in enumerate(zip(first, repeated, strict=False)):
+        for name, before, now in zip(_PARTS, step, again, strict=True):
             if not _are_same(before, now):
                 at = f"step {number}" if number else "reset"
-                return f"the {name} after {at} of seed {seed} is another"
+                return f"the {name} after {at} of seed {seed} differs"
     return None
 
 
@@ -159,7 +159,7 @@ def _are_same(before: Any, now: Any) -> bool:
 
 
 def _steps(env: Env, seed: int, actions: list[Any]) -> Iterator[_Step]:
-    """Yield the answers to the reset and to each step, endlessly. Missing actions are drawn.
+    """Yield the answers to the reset and to each step, endlessly. Draw the missing actions.
 
     Each step gets a copy of its action, because the env may change the copy.
     """
@@ -201,24 +201,24 @@ class CheckedEnv(FlatEnv):
             team.show_exactly()
 
     def _shown(self, obs: Any, info: Mapping[str, Any], ended: bool) -> Any:
-        with np.errstate(over="raise"):  # If float32 cannot hold a number.
+        with np.errstate(over="raise"):  # An error tells that float32 cannot hold a number.
             super()._shown(obs, info, ended)
         if self._masks and not self._offers_mask:
             require_no_other_mask(self.env, obs, info)
         return obs
 
     def require_told_apart(self, observations: Sequence[Any]) -> None:
-        """Raise ConfigError if float32 cannot distinguish the observations. None is skipped."""
+        """Raise ConfigError if float32 cannot distinguish the observations. Skip each None."""
         exact = self._flattening(np.dtype(np.longdouble))
         shown = [obs for obs in observations if obs is not None]
         thinned = shown[:: 1 + len(shown) * spaces.flatdim(self._seen) // _MOST_NUMBERS]
         rows = np.array([exact(obs) for obs in thinned])
         rounded = rows.astype(np.float32)
-        # Rounding makes all observations equal. Above 2**24, float32 skips whole numbers.
+        # A loss: rounding makes all observations equal. Above 2**24, float32 skips whole numbers.
         is_lost = (rows != rows[0]).any() and (rounded == rounded[0]).all()
         # Zeros are ignored, because absent agents show zeros.
-        low, high = (np.where(rows, rows, end) for end in (np.inf, -np.inf))
-        low, high = low.min(axis=0), high.max(axis=0)
+        low = np.where(rows, rows, np.inf).min(axis=0)
+        high = np.where(rows, rows, -np.inf).max(axis=0)
         largest = np.maximum(np.abs(low), np.abs(high)).astype(np.float32)
         with np.errstate(invalid="ignore"):  # Other checks refuse infinite numbers.
             few = (high - low < _FEW_LEVELS * np.spacing(largest)) & (is_lost | (largest > 2**24))

@@ -37,8 +37,8 @@ class GymnasiumEnvironment(Gated):
     args: keyword arguments of `gymnasium.make`, of the function, or of the class.
     factory: the function or class. The id is then only a name.
     masks: whether agents see the environment's mask of actions, if it offers masks.
-    named_by_file: whether only a stranger's file names the id and the arguments. This environment
-        is made only if no stranger's code runs: see `require_named`.
+    named_by_file: whether only a stranger's file mentions the id and the arguments. The environment
+        is then made only if no stranger's code runs: see `require_named`.
     ignore_unknown: whether entries of a Dict observation whose spaces are not supported are left
         out: see `KnownEntries`.
     python: the interpreter that plays the environment: see `simulator`. "" is this one.
@@ -81,14 +81,15 @@ class GymnasiumEnvironment(Gated):
         return self.factory is None and ":" in self.env_id and not self.named_by_file
 
     def require_named(self) -> None:
-        """Raise ConfigError if only a file names the environment, and making the environment would
-        import a module, start an interpreter, or pass an argument that may name a file."""
+        """Raise ConfigError if only a file mentions the environment, and making the environment
+        would import a module, start an interpreter, or pass an argument that may name a file."""
         if not self.named_by_file:
             return
         if self.python:
             raise ConfigError(
                 "env_python",
-                f"only the file names the interpreter {self.python}, which would run: {TRUST_IT}",
+                f"only the file mentions the interpreter {self.python}, which would run: "
+                f"{TRUST_IT}",
             )
         if self.factory is None and ":" in self.env_id:
             # An environment of this package may make another environment, which an argument names.
@@ -107,7 +108,7 @@ class GymnasiumEnvironment(Gated):
     def steps_together(self) -> bool:
         """Whether one call steps all environments of a worker: see `BatchedEnv`.
 
-        Imports the module in the id, unless only a file names the id.
+        Imports the module in the id, unless only a file mentions the id.
         """
         try:
             self.require_named()
@@ -142,7 +143,7 @@ class GymnasiumEnvironment(Gated):
     def make_env(self, **options: Any) -> Env:
         """Return one environment, without this package's wrappers for policies.
 
-        Raise ConfigError if only a file names the environment. Its code may raise any exception.
+        Raise ConfigError if only a file mentions the environment. Its code may raise any exception.
         """
         self.require_named()
         from workflow_rl.environments.making import single_env
@@ -159,7 +160,7 @@ class GymnasiumEnvironment(Gated):
 
     def teller(self, checks: bool) -> Callable[[Tell], None]:
         """Return a function for a worker that tells the facts, and, with `checks`, the result of
-        `check`. Raises ConfigError if only a file names the environment."""
+        `check`. Raises ConfigError if only a file mentions the environment."""
         self.require_named()
         return functools.partial(self._tell_facts, checks)
 

@@ -1,4 +1,4 @@
-"""Names that only a file gives: how they are recognised and refused.
+"""Recognise and refuse the names that the user did not give, but a file did.
 
 A file from a stranger is data. An environment that such a file names is not made if that would
 import a module, start an interpreter, or open a file: see docs/explanations/security.md.
@@ -29,10 +29,10 @@ _BETWEEN_NAMES = re.compile(r"[^\w.:-]+")
 
 class Gated:
     """An environment that refuses to make envs if this would import, start or read something that
-    only a stranger's file names. `make_envs` raises before anything reaches a worker.
+    is named only in a stranger's file. `make_envs` raises before a worker gets anything.
 
-    named_by_file: whether only a stranger's file names the arguments. If a guest's environment can
-    have a non-empty `foreign_in`, it is a dataclass with this field that inherits Gated.
+    named_by_file: whether the arguments are named only in a stranger's file. A guest's environment
+    for which `foreign_in` can return names is a dataclass with this field that inherits Gated.
     """
 
     named_by_file: bool
@@ -53,22 +53,22 @@ class Gated:
 
 
 def foreign_in(environment: Environment) -> Sequence[str]:
-    """Return the names in a guest's arguments that no package brings, from the environment's
-    attribute `foreign`: "module:Name" to import, or the path of a file or folder to read."""
+    """Return the environment's attribute `foreign`: the names in a guest's arguments that are in no
+    package. A name is "module:Name" to import, or the path of a file or folder to read."""
     foreign: Sequence[str] = getattr(environment, "foreign", ())
     return foreign
 
 
 def require_named(environment: Environment) -> None:
-    """Raise ConfigError if making the environment would import, start or read something that only a
-    stranger's file names."""
+    """Raise ConfigError if making the environment would import, start or read something that is
+    named only in a stranger's file."""
     if isinstance(environment, Gated):
         environment.require_named()
 
 
 def needs_signature(environment: Environment) -> bool:
-    """Return whether the user names the environment, and `require_named` would refuse it if only a
-    stranger's file named it."""
+    """Return whether the user names the environment, and `require_named` would refuse the
+    environment if it were named only in a stranger's file."""
     if not isinstance(environment, Gated) or environment.named_by_file:
         return False
     flagged: Any = environment
@@ -80,7 +80,7 @@ def needs_signature(environment: Environment) -> bool:
 
 def is_plain(value: Any) -> bool:
     """Return whether a value cannot name a file, a module or an address."""
-    with suppress(RecursionError):  # A value that is nested so deeply is not plain.
+    with suppress(RecursionError):  # A value that is nested too deeply is not plain.
         return all(map(WORD.fullmatch, texts_in(value)))
     return False
 
@@ -132,9 +132,9 @@ def refused(name: str, what: str = "environment") -> str:
     """
     module, colon, _ = name.partition(":")
     if not colon:
-        return f"only the file names {name}, a file or folder of a trained agent: {TRUST_IT}"
+        return f"only the file mentions {name}, a file or folder of a trained agent: {TRUST_IT}"
     if module == "__main__":
         return f"it was trained on a function of a script, {name}: give the function as env"
     return not_found(what, name) or (
-        f"only the file names the {what} {name}, which would run {found_at(module)}: {TRUST_IT}"
+        f"only the file mentions the {what} {name}, which would run {found_at(module)}: {TRUST_IT}"
     )

@@ -107,8 +107,8 @@ def make_environment(
     Args:
         env_id: a guest's id, or a name that `GymnasiumEnvironment` takes.
         args: the arguments. Missing arguments have defaults.
-        named_by_file: whether only a stranger's file names the environment and its arguments, see
-            `GymnasiumEnvironment` and `Gated`.
+        named_by_file: whether only a stranger's file mentions the environment and its arguments:
+            see `GymnasiumEnvironment` and `Gated`.
         masks: whether agents see the environment's masks of actions, if it offers masks.
         ignore_unknown: see `GymnasiumEnvironment`.
         python: the interpreter that plays the environment, see `GymnasiumEnvironment`.

@@ -301,8 +301,8 @@ class TrainConfig(Settings):
         False,
         exclude=True,
         repr=False,
-        description="Whether only a stranger's file names the environment. It is then made only if "
-        "nothing is imported. This field is not saved with the run.",
+        description="Whether only a stranger's file mentions the environment. It is then made only "
+        "if nothing is imported. This field is not saved with the run.",
     )
     _asked: Asked = PrivateAttr()
     _environment: Environment = PrivateAttr()
@@ -381,7 +381,7 @@ class TrainConfig(Settings):
 
     @property
     def plug_in(self) -> Algorithm:
-        """The algorithm that `algorithm` names. Raises ConfigError if only a file names it."""
+        """The algorithm that `algorithm` names. Raises ConfigError if only a file mentions it."""
         return self._plug_in or algorithm.find(self.algorithm)
 
     @property
@@ -391,7 +391,7 @@ class TrainConfig(Settings):
 
     def require_named(self, names_cluster: bool = False) -> None:
         """Raise ConfigError if training would import, start or read something, or join a cluster,
-        that only a stranger's file names.
+        that only a stranger's file mentions.
 
         names_cluster: whether the user names the cluster.
         """
@@ -400,13 +400,13 @@ class TrainConfig(Settings):
         require_named(self.environment)
         if self.named_by_file and not is_plain(self.teacher):
             raise ConfigError(
-                "teacher", f"only the file names the agent {self.teacher}: {TRUST_IT}"
+                "teacher", f"only the file mentions the agent {self.teacher}: {TRUST_IT}"
             )
         if not names_cluster and self.cluster not in (NONE, LOCAL):
             raise ConfigError(
                 "cluster",
-                f"only the file names the cluster {self.cluster}: give --cluster {self.cluster} to "
-                "join it, or --cluster none",
+                f"only the file mentions the cluster {self.cluster}: give --cluster {self.cluster} "
+                "to join it, or --cluster none",
             )
 
     def episodes_of_rollout(self, length: float) -> int:

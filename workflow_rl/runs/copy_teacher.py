@@ -1,5 +1,5 @@
-"""Train a new agent to copy a teacher before it learns: a scripted agent, or a trained agent. Also
-record the episodes that a teacher plays."""
+"""Before a new agent learns, train it to copy a teacher, which is a scripted or a trained agent.
+Also record the episodes that a teacher plays."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ MakePool: TypeAlias = Callable[[EnvBatchFactory], AnyPool]
 def teacher_of(config: TrainConfig) -> Teacher | Recorded:
     """Return the teacher that a config names, or the episodes in a file. Raises ConfigError.
 
-    Nothing that only the teacher's file names is imported or called.
+    A module that is named only inside the teacher's file is never imported or called.
     """
     if not config.teacher:
         raise ConfigError("teacher", "'' names no agent")
@@ -93,9 +93,10 @@ def _recorded(path: Path, spaces: Spaces, config: TrainConfig) -> Recorded:
     except (OSError, ValueError) as error:
         raise ConfigError("teacher", str(error)) from None
     shown = guests[config.env].shown if config.env in guests else ()
-    pairs = [
-        *((n, recorded.about[n], config.named_env_args[n]) for n in shown if n in recorded.about),
-        *((n, recorded.spaces.get(n), ours) for n, ours in plain_spaces(spaces).items()),
+    compared = [name for name in shown if name in recorded.about]
+    pairs = [(name, recorded.about[name], config.named_env_args[name]) for name in compared]
+    pairs += [
+        (name, recorded.spaces.get(name), ours) for name, ours in plain_spaces(spaces).items()
     ]
     for name, theirs, ours in pairs:
         if theirs != ours:
@@ -153,8 +154,9 @@ def copy_teacher(
         KeyboardInterrupt: the run was asked to stop. Nothing is saved.
     """
     assert config.teacher is not None
-    teacher, sha256 = teacher_of(config), digest_of(config.teacher)
-    numbers, make_envs = range(config.teacher_episodes), config.environment.make_envs
+    teacher = teacher_of(config)
+    sha256 = digest_of(config.teacher)
+    numbers = range(config.teacher_episodes)
     rows: list[dict[str, float | None]] = []
     try:
         if isinstance(teacher, Recorded):
@@ -166,7 +168,7 @@ def copy_teacher(
                 taught = episodes_of(config, teacher.actor, pool, numbers, quiet)
         n_held_out = math.ceil(HELD_OUT * len(taught))
         epochs = agent.copy(taught[:-n_held_out], taught[-n_held_out:], config.teacher_epochs)
-        with watch(pool := make_pool(make_envs)):
+        with watch(pool := make_pool(config.environment.make_envs)):
             with Progress(quiet, config.teacher_epochs, "epoch", desc="copying") as bar:
                 for metrics in epochs:
                     row = metrics._asdict().items()
@@ -177,8 +179,8 @@ def copy_teacher(
             if not rows:
                 raise ConfigError("teacher", f"{config.teacher} decides nothing in its episodes")
             copy = agent.policy_parameters().actor(greedy=config.play != "sampled")
-            others = range(numbers.stop, numbers.stop + min(len(taught), MOST_SCORED))
-            scored = episodes_of(config, copy, pool, others, quiet, "the copy")
+            next_numbers = range(numbers.stop, numbers.stop + min(len(taught), MOST_SCORED))
+            scored = episodes_of(config, copy, pool, next_numbers, quiet, "the copy")
     except StopRequested as stop:
         raise KeyboardInterrupt(stop.signal_number) from None
     except DivergedError as error:
@@ -205,9 +207,7 @@ def episodes_of(
 ) -> list[Trajectory]:
     """Return episodes of a config's stream for teachers: see `teaching_episodes`."""
     specs = episode_specs(config, numbers, SeedStream.TEACHING)
-    return teaching_episodes(
-        *(actor, pool, specs, config.n_envs, config.envs_per_worker, quiet, who)
-    )
+    return teaching_episodes(actor, pool, specs, config.n_envs, config.envs_per_worker, quiet, who)
 
 
 FEWEST_ENVS = 8
@@ -252,7 +252,8 @@ def written_episodes(
     pool = make_pool(config, None, teacher.make_envs)
     trajectories = episodes_of(config, teacher.actor, pool, range(episodes), quiet, "the agent")
     if len(trajectories) < episodes:
-        why = "".join(f", the first of them {fault.what}" for fault in [*pool.faults][:1])
+        first = next(iter(pool.faults), None)
+        why = "" if first is None else f", the first of them {first.what}"
         n_left_out = episodes - len(trajectories)
         raise TooManyFailuresError(f"{n_left_out} of the {episodes} episodes raise exceptions{why}")
     name = agent if isinstance(agent, str) else _named(agent)

@@ -37,7 +37,7 @@ OF_TEACHERS = ("teacher_episodes", "teacher_epochs")
 
 
 class UnknownSettings(Settings):
-    """The settings in a file whose algorithm only the file names. They are unchecked data."""
+    """The settings in a file whose algorithm only the file mentions. They are unchecked data."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -96,7 +96,7 @@ def resolve(
 ) -> tuple[dict[str, Any], Environment, Algorithm | None]:
     """Return all fields of a TrainConfig, and the environment and the algorithm that they name.
 
-    The algorithm is None if only a file names it, because such a name is never looked up.
+    The algorithm is None if only a file mentions it, because such a name is never looked up.
 
     Args:
         values: the checked fields of the user or the preset, or their constant defaults. None means
@@ -311,7 +311,7 @@ def _require_fields(given: Mapping[str, Any], fields: Collection[str]) -> None:
 def require_possible(config: TrainConfig, plug_in: Algorithm | None) -> None:
     """Raise ConfigError for fields that do not fit together.
 
-    plug_in: the algorithm; None if only a file names it.
+    plug_in: the algorithm; None if only a file mentions it.
     """
     _check_end(config)
     _check_curriculum(config)

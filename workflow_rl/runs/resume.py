@@ -119,7 +119,7 @@ def _resumed_config(
         teacher = saved["teacher"]
         # The user's signature on the resumed run must not cover a stranger's teacher.
         if not (is_own or is_plain(teacher) or teacher == asked.get("teacher")):
-            named = f"only the file names the agent {teacher!s:.200}"
+            named = f"only the file mentions the agent {teacher!s:.200}"
             raise ConfigError("teacher", f"{named}: {TRUST_IT}")
         saved = changed(saved, **changes)
         return TrainConfig.to_train(saved, environment, plug_in, "cluster" in asked)

@@ -219,7 +219,7 @@ def load_player(
         env_python: the interpreter of the environment, instead of the one in the file.
 
     Raises:
-        UserError: there is no such agent, or only a stranger's file names its environment.
+        UserError: there is no such agent, or only a stranger's file mentions its environment.
         ConfigError: the environment cannot be made.
     """
     policy, environment = load_saved(source, which, greedy)

@@ -188,4 +188,4 @@ def only_the_file_names(config: Mapping[str, Any]) -> str:
     named = " and ".join(f"the {what} {name}" for what, name in classes.items())
     settings = [f"{name}={value!r:.100}" for name, value in not_plain(config).items()]
     may_name = f" with {', '.join(settings)}, which may name a file" if settings else ""
-    return f"only the file names {named}{may_name}: {TRUST_IT}"
+    return f"only the file mentions {named}{may_name}: {TRUST_IT}"

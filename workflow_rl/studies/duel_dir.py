@@ -98,7 +98,7 @@ class DuelRecord:
             lies_below = is_path and not (os.path.isabs(name) or ".." in Path(name).parts)
             if not (is_plain(name) or (lies_below and (path / name).is_file())):
                 raise UserError(
-                    f"{path / DUEL_FILE}: only the file names the agent {name}, which would be "
+                    f"{path / DUEL_FILE}: only the file mentions the agent {name}, which would be "
                     "imported or read: give --trust if you trust its author"
                 )
 

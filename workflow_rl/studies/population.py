@@ -1,6 +1,6 @@
 """Population-based training: the policies of a run meet after equal amounts of experience.
 
-So a population is the same whatever its workers, kills and resumes. Jaderberg et al. 2017,
+So the number of workers, kills and resumes do not change a population. Jaderberg et al. 2017,
 "Population based training of neural networks", algorithm 1, with truncation selection.
 """
 
@@ -67,7 +67,7 @@ def require_variable(config: TrainConfig) -> None:
 def drawn(ranges: Mapping[str, tuple[float, float]], seed: int) -> Values:
     """Return a member's first settings.
 
-    They are log-uniform between the ends. For a share x, 1 - x is log-uniform.
+    Each setting is log-uniform between its ends. For a share x, 1 - x is log-uniform.
     """
     random = random_of(seed, DRAWS)
     settings = {}
@@ -84,10 +84,10 @@ def random_of(seed: int, *stream: int) -> np.random.Generator:
 
 
 class Population(Meetings):
-    """The members' meetings, as `loop.train_together` has them, kept in the population's folder.
+    """The members' meetings, which `loop.train_together` calls, and their record in a file.
 
-    A meeting is in the file before anything of it is done, and done and saved before anybody learns
-    on: a run that is killed on the way finds what is left to do.
+    The file holds a meeting's decisions before a member applies them. No member learns on until all
+    have applied and saved them. So a killed run finds the members that have yet to apply them.
     """
 
     end_together = True
@@ -112,7 +112,7 @@ class Population(Meetings):
 
     @property
     def settings(self) -> list[Values]:
-        """Everybody's present ones."""
+        """The present values of the exchanged settings, for each member."""
         names = self._exchange.ranges
         return [
             {name: getattr(learner.config.settings, name) for name in names}
@@ -120,12 +120,12 @@ class Population(Meetings):
         ]
 
     def is_due(self, learner: Learner) -> bool:
-        """Nobody learns on while a meeting is not over for all."""
+        """Return whether a member waits for a meeting. Then it waits for all members to end it."""
         is_there = learner.position >= self._next or learner.state.diverged
         return is_there or bool(self._late())
 
     def can_rescue(self, learner: Learner) -> bool:
-        """Whether there is a meeting to come, and another from which it can take over then."""
+        """Return whether a later meeting can replace a member by one that has not diverged."""
         total = learner.config.total_episodes or learner.config.total_steps
         assert total is not None
         others = (other for other in self._learners if other is not learner)
@@ -133,21 +133,23 @@ class Population(Meetings):
 
     @property
     def _next(self) -> int:
-        """Where the next meeting is: a rollout can be longer than a period, but what nobody has
-        learned anything since is no further meeting."""
+        """The position of the next meeting. If a rollout is longer than a period, the periods in
+        which no member learned have no meetings."""
         start, period = self._exchange.start, self._exchange.period
         meetings = self._record.meetings
-        return start + (meetings[-1].at - start) // period * period + period if meetings else start
+        if not meetings:
+            return start
+        return start + (meetings[-1].at - start) // period * period + period
 
     def _late(self) -> list[int]:
-        """Those for whom the last meeting is not over: the run was stopped in the middle of it."""
+        """Return the members that a stopped run has not yet changed as the last meeting decided."""
         n_meetings = len(self._record.meetings)
         return [
             n for n, learner in enumerate(self._learners) if learner.state.meetings < n_meetings
         ]
 
     def meet(self) -> None:
-        """Rank the members; have the worst take over from the best, and change settings."""
+        """Rank the members, replace the worst by copies of the best, and change their settings."""
         if not self._late():
             for learner in self._learners:
                 learner.save()
@@ -158,7 +160,7 @@ class Population(Meetings):
             learner = self._learners[number]
             settings: Mapping[str, Any] = meeting.settings[number]
             if number in sources:
-                # One of the best, whom the meeting leaves as it is.
+                # The source is one of the best members, which the meeting leaves unchanged.
                 learner.take_over(self._learners[sources[number]])
             learner.change_settings(learner.config.settings.changed(**settings))
             learner.state.meetings = len(self._record.meetings)
@@ -181,12 +183,12 @@ class Population(Meetings):
             raise NotWrittenError(f"{self._path} cannot be written: {error.strerror}") from error
 
     def score(self, learner: Learner) -> float:
-        """What members are ranked by; minus infinity before there is anything, for one that has
-        diverged, and where episodes could not be played."""
+        """Return the number by which the exchange ranks a member. It is minus infinity for a member
+        that has no episodes yet, has diverged, or has skipped episodes."""
         if learner.state.diverged:
             return -math.inf
         if self._exchange.rank_by == "evaluation":
-            # On the same episodes as all others: of members with the same policy none is better.
+            # All members play the same episodes, so members with equal policies score equally.
             mean = learner.evaluate(SeedStream.RANKING, self._learners[0].config.seed)
             return -math.inf if math.isnan(mean) else mean
         latest = learner.state.recent_mean(learner.config.environment.variants, RANKED_EPISODES)
@@ -198,8 +200,8 @@ class Population(Meetings):
 def perturbed(settings: Values, exchange: ExchangeConfig, random: np.random.Generator) -> Values:
     """Return settings of which each has changed with the probability `mutation_rate`.
 
-    A setting is multiplied, or as likely divided, by a number that is uniform between
-    `perturb_min` and `perturb_max`. For a share x, 1 - x is.
+    A changed setting is multiplied or divided, with equal probabilities, by a number that is
+    uniform between `perturb_min` and `perturb_max`. For a share x, 1 - x is multiplied or divided.
     """
     changed = {}
     for name, value in sorted(settings.items()):
@@ -219,11 +221,11 @@ def exchanged(
     exchange: ExchangeConfig,
     random: np.random.Generator,
 ) -> tuple[list[Copy], list[Values]]:
-    """Return who takes over from whom, and the settings of all members from then on.
+    """Return which member copies which member, and the settings of all members from then on.
 
-    Of members with equal scores the one with the lower number is the better. A member without a
-    score has minus infinity, and is among the worst. holds: whether a member holds its
-    budgets, which counts before scores.
+    Of members with equal scores, the member with the lower number ranks higher. A member without a
+    score has minus infinity, and is among the worst. holds: whether each member holds its budgets.
+    Members that hold their budgets rank above members that do not.
     """
 
     def rank(member: int) -> tuple[bool, bool, float]:
@@ -249,6 +251,6 @@ def exchanged(
 
 def _is_worth_it(score: float, other: float, exchange: ExchangeConfig) -> bool:
     gap = other - score
-    if not math.isfinite(gap):  # Some have no score yet.
+    if not math.isfinite(gap):  # A member without a score has minus infinity.
         return other > score
     return gap > max(exchange.replace_gap_absolute, exchange.replace_gap * abs(score))

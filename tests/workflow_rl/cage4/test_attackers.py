@@ -183,11 +183,11 @@ def test_an_attacker_that_fails_late_is_one_line(command: str, tmp_path: Path) -
 def test_a_strangers_file_names_no_attacker() -> None:
     for red_agent in (f"{HERE}:Kinds", "somewhere/red.npz"):
         strange = make_environment(ENV_ID, {"red_agent": red_agent}, named_by_file=True)
-        with pytest.raises(ConfigError, match="only the file names"):
+        with pytest.raises(ConfigError, match="only the file mentions"):
             strange.check()
-        with pytest.raises(ConfigError, match="only the file names"):
+        with pytest.raises(ConfigError, match="only the file mentions"):
             strange.make_envs(1)
-        with pytest.raises(ConfigError, match="only the file names"):
+        with pytest.raises(ConfigError, match="only the file mentions"):
             require_named(strange)
     known = make_environment(ENV_ID, {"red_agent": "greedy", "max_steps": 9}, named_by_file=True)
     known.check()

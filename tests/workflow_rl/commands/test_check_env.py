@@ -61,9 +61,9 @@ LYING = "tests.lying_envs:"
 WRONG = [
     (f"{__name__}:TiringEnv --steps 5", "episodes      fail: OSError: tired"),
     ("tests.any_envs:FailingResetEnv", f"fail: OSError: the map is missing (tests/{FAILS}"),
-    (f"{LYING}NoisyStepEnv", f"the reward after step 1 of seed {SEEDS[0]} is another when it is"),
-    (f"{LYING}NoisyResetEnv", f"the observation after reset of seed {SEEDS[0]} is another"),
-    (f"{LYING}RememberingEnv", f"the reward after step 1 of seed {SEEDS[0]} is another"),
+    (f"{LYING}NoisyStepEnv", f"the reward after step 1 of seed {SEEDS[0]} differs when it is"),
+    (f"{LYING}NoisyResetEnv", f"the observation after reset of seed {SEEDS[0]} differs"),
+    (f"{LYING}RememberingEnv", f"the reward after step 1 of seed {SEEDS[0]} differs"),
     (f"{LYING}AlwaysSpoiltEnv", "numbers       fail: the reward of step 2 is nan"),
     (f"{LYING}ShowsNoNumberEnv", "numbers       fail: the observation of step 2 holds inf"),
 ]

@@ -194,7 +194,7 @@ def leaking_shifts(envs: Any, answer: TeamStep) -> TeamStep:
 def test_episodes_that_depend_on_others_are_found(kind, leaking):
     assert GymnasiumEnvironment("sound", {}, kind).check() is None
     leaks = GymnasiumEnvironment("leaking", {}, altered(kind, leaking))
-    assert "is another when it is played again" in str(leaks.check())
+    assert "differs when it is played again" in str(leaks.check())
 
 
 def test_a_function_makes_single_environments():

@@ -109,7 +109,7 @@ def test_determined_environments(make_env):
     assert first_difference(make_env, n_steps=100) is None
 
 
-AGAIN = "is another when it is played again"
+AGAIN = "differs when it is played again"
 
 
 @pytest.mark.parametrize(
@@ -118,10 +118,10 @@ AGAIN = "is another when it is played again"
         (NoisyStepEnv, f"the reward after step 1 of seed 1234 {AGAIN}"),
         (NoisyResetEnv, f"the observation after reset of seed 1234 {AGAIN}"),
         (RememberingEnv, f"the reward after step 1 of seed 1234 {AGAIN}"),
-        (InstanceEnv, "the reward after step 3 of seed 1234 is another in another instance"),
+        (InstanceEnv, "the reward after step 3 of seed 1234 differs in another instance"),
         (
             GlobalRandomEnv,
-            "the reward after step 1 of seed 1234 is another "
+            "the reward after step 1 of seed 1234 differs "
             "while a second env plays in the same process",
         ),
         (

@@ -366,7 +366,7 @@ def test_a_file_starts_no_interpreter(tmp_path):
         resume,
     ):
         said = output_of(*call, code=2)
-        assert "only the file names the interpreter" in said.replace("\n", " ")
+        assert "only the file mentions the interpreter" in said.replace("\n", " ")
     assert not mark.exists()
     output_of(*resume, "--total-steps", 480, "--quiet", "--env-python", sys.executable)
     assert not mark.exists()

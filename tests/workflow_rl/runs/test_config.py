@@ -296,7 +296,10 @@ def test_an_unknown_name_in_a_file_is_an_error():
         ("__main__:Net", "a class of a script: put the class in a module"),
         ("my_module:f.<locals>.Net", "a class of a script: put the class in a module"),
         ("no_module_of_mine:Net", "no module no_module_of_mine is found from here: go to"),
-        ("tests.own_networks:Net", "only the file names the network tests.own_networks:Net: give"),
+        (
+            "tests.own_networks:Net",
+            "only the file mentions the network tests.own_networks:Net: give",
+        ),
     ],
 )
 def test_what_to_do_about_a_class_that_only_a_file_names(name, advice):

@@ -80,10 +80,10 @@ def test_only_who_names_the_module_or_trusts_the_file_has_it_imported(
     monkeypatch.delitem(NETWORKS, NAME)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # Somebody else's.
     for refused in (lambda: load_saved(path), lambda: api.evaluate(path, 1)):
-        with pytest.raises(UserError, match=f"only the file names the network {NAME}"):
+        with pytest.raises(UserError, match=f"only the file mentions the network {NAME}"):
             refused()
     config = TrainConfig.from_dict(load_checkpoint(path / "checkpoint.safetensors").config)
-    with pytest.raises(ConfigError, match=f"only the file names the network {NAME}"):
+    with pytest.raises(ConfigError, match=f"only the file mentions the network {NAME}"):
         api.train(config, path, resume=True)
     assert NAME not in NETWORKS
     sign_files(path)

@@ -1,4 +1,4 @@
-"""What the user's own files name is opened; what only a stranger's file names is asked for."""
+"""What the user's own files name is opened; what only a stranger's file mentions is asked for."""
 
 import json
 import os
@@ -114,7 +114,7 @@ def test_the_users_own_network_opens_without_a_word(monkeypatch):
     settings = read_values(Path(LATEST))["config"]["settings"]
     edited(settings={**settings, "network_args": {"file": "../another"}})
     said = output_of("evaluate", LATEST, "--quiet", code=2)
-    assert f"only the file names the network {name}" in said
+    assert f"only the file mentions the network {name}" in said
     assert "network_args={'file': '../another'}, which may name a file" in said
 
     # Nor is that argument if the user names the class again.
@@ -340,7 +340,7 @@ def test_auto_in_a_strangers_file_joins_no_cluster():
     """Somebody else on this machine may have started the one that is found."""
     config = TrainConfig("async", env="CartPole-v1", n_workers=1, cluster="auto")
     TrainConfig.to_train(config.to_save())
-    with pytest.raises(ConfigError, match="only the file names the cluster auto"):
+    with pytest.raises(ConfigError, match="only the file mentions the cluster auto"):
         TrainConfig.to_train(config.to_dict())
     TrainConfig.to_train(config.to_dict(), names_cluster=True)
 
@@ -367,7 +367,7 @@ def test_a_config_from_a_file_makes_nothing():
     again.changed(seed=1).to_dict()
     assert again == config
     assert not Path("made").exists()
-    with pytest.raises(ValueError, match="only the file names"):
+    with pytest.raises(ValueError, match="only the file mentions"):
         again.environment.spaces()
 
 
@@ -557,6 +557,6 @@ def test_who_names_the_environment_trusts_nothing_else(what, command):
     edited(**{**config, "mode": command.partition("-")[2]})
     for _ in range(2):
         said = output_of(command, *RESUME[1:], *TYPED, code=2)
-        assert f"only the file names the {what} net_of_a_stranger:Net" in said
+        assert f"only the file mentions the {what} net_of_a_stranger:Net" in said
         assert "--trust" in said
         assert not Path("imported").exists()

@@ -370,7 +370,7 @@ def test_what_only_a_file_names_is_not_imported_nor_read(agent, tmp_path):
         lambda: attack(str(tmp_path), config_of(), tmp_path / "attackers", "first"),
         lambda: run_duel(config_of(), tmp_path, SETTINGS),
     ):
-        with pytest.raises(UserError, match=f"only the file names the agent {agent}"):
+        with pytest.raises(UserError, match=f"only the file mentions the agent {agent}"):
             goes_on()
 
 

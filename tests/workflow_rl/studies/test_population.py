@@ -113,7 +113,7 @@ def test_no_policy_of_a_run_has_anything_called(tmp_path):
     hostile = TrainConfig("async", env="os:mkdir", env_args={"path": str(called)}, settings=ppo)
     checkpoint = dataclasses.replace(checkpoint, config=hostile.to_dict())
     save_checkpoint(policy_folder(path, 1) / "checkpoint.safetensors", checkpoint)
-    told = "only the file names the environment os:mkdir"
+    told = "only the file mentions the environment os:mkdir"
     refused(call("train-async --resume", path), told)
     assert not called.exists()
 

@@ -243,7 +243,7 @@ def test_a_blue_agent_that_only_a_file_names_is_not_read(stranger: str, env_id: 
         environment.check,
         lambda: require_named(environment),
     ):
-        with pytest.raises(ConfigError, match="only the file names runs/blue, a file"):
+        with pytest.raises(ConfigError, match="only the file mentions runs/blue, a file"):
             refusing()
     require_named(make_environment(env_id, args))
     for known in ("champion", "sleep"):
@@ -257,7 +257,7 @@ def test_commands_do_not_read_a_blue_agent_that_only_a_run_names(
     poison(tmp_path, lambda config: config.update(blue_agent="runs/secret"))
     for command in ("evaluate", "train-async --resume", "verify"):
         said = output_of(*command.split(), poisoned, code=2)
-        assert "only the file names runs/secret, a file or folder" in said
+        assert "only the file mentions runs/secret, a file or folder" in said
 
 
 def resumed(folder: Path, *words: str, code: int) -> str:
@@ -272,7 +272,7 @@ def test_a_red_agent_that_is_typed_on_a_resume_is_not_asked_for(
     run(tmp_path / "run", config_of("CAGE-2", env_args=ON_COMPILED))
     poison(tmp_path, lambda config: config.update(red_agent=stranger))
     for typed, code, message in (
-        ((), 2, "only the file names the red_agent strange_red:Restless"),
+        ((), 2, "only the file mentions the red_agent strange_red:Restless"),
         (("--red-agent", "B_lineAgent"), 2, "but the run to resume has strange_red:Restless"),
         (("--red-agent", stranger), 0, "red_agent: strange_red:Restless"),
     ):
@@ -313,7 +313,7 @@ def test_an_agent_is_scored_without_the_red_agent_that_it_learned_against(
     _, environment = load_player(tmp_path / "run")
     assert environment.variants == (stranger,)
     assert api.evaluate(tmp_path / "run", 1, red_agent="B_lineAgent", max_steps=5).mean <= 0
-    with pytest.raises(ConfigError, match="only the file names"):
+    with pytest.raises(ConfigError, match="only the file mentions"):
         require_named(environment)
     assert "strange_red" not in sys.modules
 

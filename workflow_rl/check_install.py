@@ -1,6 +1,6 @@
-"""Does this Python have what a command needs? Asked before anything else is imported.
+"""Check that this Python has the packages that commands need, before other modules are imported.
 
-Someone who forgot to activate the environment reads one line, and no traceback.
+A user who forgot to activate the environment reads one line instead of a traceback.
 """
 
 import importlib.util
@@ -11,12 +11,11 @@ PACKAGES = (
     *("click", "cloudpickle", "csle_cyborg", "gymnasium", "matplotlib", "numba", "numpy"),
     *("plotly", "prettytable", "pydantic", "yaml", "safetensors", "tensorboard", "torch", "tqdm"),
 )
-"""Those of pyproject.toml, as they are imported."""
+"""The import names of the packages in pyproject.toml."""
 
 
 def is_command() -> bool:
-    """Whether this process runs a command of the package: by `python -m workflow_rl`, by
-    `workflow-rl`, or as a file of this folder."""
+    """Return whether a command runs: `python -m workflow_rl`, `workflow-rl`, or a file here."""
     if "-c" in sys.orig_argv:  # Processes that a command starts copy the rest of its arguments.
         return False
     if sys.argv[0] == "-m":  # Python is still looking for the module.

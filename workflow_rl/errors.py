@@ -8,15 +8,15 @@ from typing import Any
 
 
 class UserError(ValueError):
-    """Something cannot be used as asked. The message says all; the exit code of a command is 2."""
+    """A file or a value cannot be used as the user asked. The exit code of a command is 2."""
 
 
 class ConfigError(ValueError):
-    """A field of a config or an argument of an environment has a value that makes no sense, or
-    the environment cannot be made or used with it. The exit code of a command is 2.
+    """A config's field or an environment's argument has a wrong value, or the environment cannot be
+    made or used with the value. The exit code of a command is 2.
 
-    field_name: of the field, or of the argument to blame. message: says why, in one line. parts:
-    the message. Every second part is another field's name, which `told` can spell anew.
+    field_name: the name of the wrong field or argument. message: the reason, in one line. parts:
+    the message. Every second part is a field's name, which `told` can spell in another way.
     """
 
     def __init__(self, field_name: str, *parts: str) -> None:
@@ -42,8 +42,7 @@ def message_of(error: Exception) -> str:
 class ObservationError(ValueError):
     """An env gave an answer that its spaces or its contract do not allow. The run ends.
 
-    trajectories: the batch, if the fault is a number that is NaN or infinite; None for other
-    faults.
+    trajectories: the batch, if the fault is a NaN or an infinite number; otherwise None.
     """
 
     def __init__(self, message: str, trajectories: Sequence[Any] | None = None) -> None:
@@ -54,8 +53,8 @@ class ObservationError(ValueError):
 class ElsewhereError(Exception):
     """An exception of another interpreter: see `simulator_process.exception_parts`.
 
-    what: its type and message. place: the file and line that raised it, in brackets. told: its
-    traceback.
+    what: the exception's type and message. place: the file and line that raised it, in brackets.
+    told: the exception's traceback.
     """
 
     def __init__(self, what: str, place: str, told: str) -> None:
@@ -64,5 +63,5 @@ class ElsewhereError(Exception):
 
 
 def signal_of(stop: BaseException) -> signal.Signals:
-    """Return the signal that raised a KeyboardInterrupt: the one it names, or else Ctrl-C's."""
+    """Return the signal in a KeyboardInterrupt's arguments, or the signal of Ctrl-C."""
     return signal.Signals(stop.args[0] if stop.args else signal.SIGINT)

@@ -1,6 +1,6 @@
-"""Signs of life, which tell a process that is slow from one that hangs.
+"""Signs of life, which distinguish a slow process from a process that hangs.
 
-The code that works gives them between its steps. A thread would go on while the work hangs.
+The working code gives signs between its steps. A thread would give signs while the work hangs.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 
 
 class Life(ctypes.Structure):
-    """What a process shows of itself, in memory that another process may share.
+    """A process's state, in memory that another process may share.
 
-    at: `time.monotonic()` at its last sign. compiling: how many compilations are under way.
+    at: `time.monotonic()` at the last sign. compiling: the number of running compilations.
     """
 
     _fields_ = [("at", ctypes.c_double), ("compiling", ctypes.c_int)]
@@ -31,29 +31,31 @@ def _show_to_nobody() -> None:
     _life = Life()
 
 
-os.register_at_fork(after_in_child=_show_to_nobody)  # What an environment forks gives no sign.
+os.register_at_fork(
+    after_in_child=_show_to_nobody
+)  # Processes that an environment forks give no signs.
 
 
 def show_life_in(life: Any) -> None:
-    """Give signs in a Life, or what is like one, from now on. Imports of modules are signs too."""
+    """Give signs in a Life, or in a similar object, from now on. Each import is a sign, too."""
     global _life
     _life = life
     sys.meta_path.insert(0, SimpleNamespace(find_spec=lambda *_: alive()))
 
 
 def alive() -> None:
-    """Give a sign of life. Whatever takes many steps calls this between them."""
+    """Give a sign of life. Long work calls this function between its steps."""
     _life.at = time.monotonic()
 
 
 def compiling(change: int) -> None:
-    """Say that a compilation begins, 1, or ends, -1. It is one step, however long it takes."""
+    """Count a compilation that begins (change 1) or ends (change -1). It gives no other signs."""
     _life.compiling += change
     alive()
 
 
 def cpu_seconds(pid: int | None) -> float:
-    """Return the CPU time that a process has used so far; 0 if the system does not tell."""
+    """Return the CPU time that a process has used so far; 0 if it is unknown."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,9 +1,9 @@
-"""Files that are written in one step: a reader, or a crash, finds the old one or the new one.
+"""Write each file in one step: after a crash, too, a reader finds the old file or the new file.
 
-And read only if they are files, of a size that is to be expected. Nothing else in the package
-writes files, makes folders in a run's folder, or removes files there. `put` alone takes the place
-of a file, and `remove_own` alone removes one. Callers name only what a command of ours writes:
-in a folder that is a run's, by its id or record, or where the user names an output.
+The readers here refuse links, pipes and files of an unexpected size. Only this module writes files,
+makes folders in a run's folder, or removes files there. Only `put` replaces a file, and only
+`remove_own` removes a file. Callers name only outputs of our commands: in a run's folder, which its
+id or record identifies, or where the user names an output.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from typing import IO, Any
 from workflow_rl.errors import UserError
 
 NOT_OURS = (
-    *(OSError, ValueError, LookupError, TypeError, AttributeError),
-    *(ArithmeticError, RecursionError),
-)
-"""What a file that is missing, damaged or somebody else's makes of its reader."""
+    OSError, ValueError, LookupError, TypeError, AttributeError,
+    ArithmeticError, RecursionError,
+)  # fmt: skip
+"""The errors of reading a file that is missing, damaged or a stranger's."""
 MOST_OF_RECORD, MOST_OF_LONG_RECORD = 2**20, 2**26
-"""Bytes of a file of JSON, and of one that grows with a study. A larger file is not one of ours."""
+"""The most bytes of a JSON file that we write, and of a JSON file that grows with a study."""
 MOST_OF_AGENT = 2**32
-"""Bytes of a checkpoint or a policy file."""
+"""The most bytes of a checkpoint or a policy file."""
 A_LINK = "is a link: put what it leads to there"
 _WRITING = ".writing"
 UNFINISHED = f".{'[0-9a-f]' * 16}{_WRITING}"
-"""What `replacing` calls a file until it is whole."""
+"""The pattern of the names that `replacing` gives to unfinished files."""
 
 
 @contextmanager
 def replacing(path: Path, mode: str = "w", **options: Any) -> Iterator[IO[Any]]:
-    """A file that takes the place of `path`, on disk, once all is written; if not, nothing does.
+    """Yield a new file, which replaces `path` at the end. After an error `path` is unchanged.
 
-    mode, options: those of `open`. Raises OSError, which names `path`.
+    mode, options: see `open`. Raises OSError, which names `path`.
     """
     temporary = _temporary(path)
     try:
@@ -62,22 +62,22 @@ def replacing(path: Path, mode: str = "w", **options: Any) -> Iterator[IO[Any]]:
 
 
 def put(whole: Path, path: Path) -> None:
-    """Move a file or folder that is complete to `path`, in the place of an earlier file or of an
-    empty folder. Raises OSError if a link is there, or what is no file: it stays."""
+    """Move a complete file or folder to `path`, where it replaces a file or an empty folder. Raises
+    OSError if `path` is a link, a pipe or a device, which then stays."""
     _require_no_other(path)
     whole.replace(path)
 
 
 def remove_own(path: Path) -> None:
-    """Remove a file that the package has written, or a folder that it has made and that is empty,
-    if there is one. Raises OSError if a link is there, or something of somebody's: it stays."""
+    """Remove a file or an empty folder that the package has made, if it exists. Raises OSError if
+    `path` is a link, a pipe, a device or a folder with content, which then stays."""
     _require_no_other(path)
     with suppress(FileNotFoundError):
         path.rmdir() if path.is_dir() else path.unlink()
 
 
 def _require_no_other(path: Path) -> None:
-    """Raises OSError if there is something that is neither a file nor a folder."""
+    """Raise OSError if the path exists, but is neither a file nor a folder."""
     with suppress(FileNotFoundError):
         mode = path.lstat().st_mode
         if stat.S_ISLNK(mode):
@@ -87,7 +87,7 @@ def _require_no_other(path: Path) -> None:
 
 
 def _new(path: str, flags: int, mode: int = 0o666) -> int:
-    """Make a file that is not there yet, as `open`'s opener.
+    """Make a new file, as `open`'s opener.
 
     The lock tells `remove_unfinished` that a process is writing the file.
     """
@@ -98,8 +98,8 @@ def _new(path: str, flags: int, mode: int = 0o666) -> int:
 
 
 def no_link(path: str, flags: int) -> int:
-    """Open a file, as `open`'s opener, but neither what a link points to nor a pipe: a folder from
-    somebody else may hold links to the user's own files."""
+    """Open a file, as `open`'s opener. Raises OSError for links and pipes, because a stranger's
+    folder may hold links to the user's own files."""
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -108,18 +108,18 @@ def no_link(path: str, flags: int) -> int:
 
 
 def appending(path: Path, **options: Any) -> IO[str]:
-    """Open a text file to write at its end, through no link. Raises OSError."""
+    """Open a text file to append text. Raises OSError, also for a link."""
     return open(path, "a", opener=no_link, **options)
 
 
 def new_file(path: Path) -> IO[bytes]:
-    """Open a file that is not there yet. Raises OSError."""
+    """Make and open a new file. Raises OSError, also if it exists."""
     return open(path, "xb")
 
 
 def copy_file(source: Path, path: Path, most: int) -> None:
-    """Replace `path` by a copy of a file of at most so many bytes. Raises ValueError for another,
-    and OSError, also for a link: it may lead to a file that the user would not hand on."""
+    """Replace `path` by a copy of a file. Raises ValueError if it has more than `most` bytes, and
+    OSError, also for a link, because it may lead to a secret file of the user."""
     _require_file(source, most)
     _require_no_other(source)
     with open(source, "rb", opener=no_link) as file, replacing(path, "wb") as copy:
@@ -127,8 +127,8 @@ def copy_file(source: Path, path: Path, most: int) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder in a run's folder if need be. Raises OSError, also if it is a link: what is
-    written in it would be written elsewhere."""
+    """Make a folder in a run's folder if it is missing. Raises OSError, also if the folder is a
+    link, because its files would be written elsewhere."""
     path.mkdir(exist_ok=True)
     if path.is_symlink():
         raise OSError(errno.ELOOP, f"{path.name} {A_LINK}", str(path))
@@ -150,10 +150,10 @@ def begin_folder(path: Path, name: str, content: Any) -> None:
 
 
 def private_folder(make: bool = True) -> Path:
-    """A temporary folder of this user alone, which stays, for where home cannot be written.
+    """Return this user's private temporary folder, which replaces a home that cannot be written.
 
-    make: whether to make the folder. Raises OSError if somebody else has made it, or nobody, or if
-    Python knows no temporary folder but the current one, which may be a stranger's.
+    make: whether to make the folder. Raises OSError if the folder is missing or another user's, or
+    if Python's only temporary folder is the current folder, which may be a stranger's.
     """
     place = tempfile.gettempdir()
     if place == os.getcwd() and place != "/tmp":
@@ -168,11 +168,11 @@ def private_folder(make: bool = True) -> Path:
 
 
 def made_once(path: Path, content: bytes) -> bytes:
-    """Make a file that this user alone may read, and its folder, unless there is one. Return what
-    the file holds.
+    """Make a file that only this user may read, and its folder, unless the file exists. Return the
+    file's content.
 
-    Of several processes at the same time one makes the file. Raises OSError, also if others may
-    read the file, or if the file is shorter than the content.
+    If several processes call this, one of them makes the file. Raises OSError, also if other users
+    may read the file, or if the file is shorter than `content`.
     """
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -190,8 +190,8 @@ def made_once(path: Path, content: bytes) -> bytes:
 
 
 def read_private(path: Path, least: int) -> bytes:
-    """Return what a file of at least so many bytes holds that this user alone may read. Raises
-    OSError for another file."""
+    """Return the content of a file that only this user may read. Raises OSError, also if others may
+    read the file, or if it has fewer than `least` bytes."""
     with open(path, "rb", opener=no_link) as file:
         about = os.fstat(file.fileno())
         if about.st_uid != os.getuid() or stat.S_IMODE(about.st_mode) & 0o077:
@@ -202,15 +202,15 @@ def read_private(path: Path, least: int) -> bytes:
 
 
 def require_no_links(*paths: Path) -> None:
-    """Raises ValueError if one of these files and folders is a link: what is written there would be
-    written elsewhere, in a folder from somebody else perhaps among the user's own files."""
+    """Raise ValueError if one of these files and folders is a link. A link in a stranger's folder
+    could lead to the user's own files, which would be overwritten."""
     for path in paths:
         if path.is_symlink():
             raise ValueError(f"{path} {A_LINK}")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace `path` in one step. What no UTF-8 can hold, as of a folder's name, is escaped."""
+    """Replace `path` in one step. Escape characters that UTF-8 cannot encode, as in file names."""
     with replacing(path, encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
 
@@ -220,31 +220,31 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def written(path: Path, text: str) -> str:
-    """Replace `path` in one step. Return what to print of it, also that it was there before."""
+    """Replace `path` in one step. Return its path, and whether the file existed, as text."""
     before = " (in the place of an earlier one)" if path.exists() else ""
     write_text(path, text)
     return f"{path}{before}"
 
 
 def read_text(path: Path, most: int) -> str:
-    """The text of a file of at most so many bytes. Raises OSError, and ValueError for another."""
+    """Return a file's text. Raises OSError, and ValueError if it has more than `most` bytes."""
     _require_file(path, most)
     return path.read_text(encoding="utf-8")
 
 
 def read_json(path: Path, most: int = MOST_OF_RECORD) -> Any:
-    """Return what a file of JSON of at most so many bytes holds. Raises one of NOT_OURS."""
+    """Return a JSON file's content. Raises NOT_OURS, also if it has more than `most` bytes."""
     return json.loads(read_text(path, most))
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Raise UserError, which names the file, for one of NOT_OURS."""
+    """Turn each error of NOT_OURS into a UserError that names the file."""
     try:
         yield
     except KeyError as error:
         raise UserError(f"{path} cannot be read: it has no {error!s:.300}") from None
-    except NOT_OURS as error:  # It may say what the file has there, whatever its length.
+    except NOT_OURS as error:  # The error may quote a long value of the file.
         raise UserError(f"{path} cannot be read: {str(error)[:300]}") from None
 
 
@@ -255,7 +255,7 @@ def _require_file(path: Path, most: int) -> None:
 
 
 def sha256_of(path: Path) -> str | None:
-    """The digest of an agent's file; None of one that is too large or cannot be read."""
+    """Return the SHA-256 of an agent's file. Return None if it is too large or not readable."""
     with suppress(OSError, ValueError):
         _require_file(path, MOST_OF_AGENT)
         with path.open("rb") as file:
@@ -264,7 +264,7 @@ def sha256_of(path: Path) -> str | None:
 
 
 def require_writable(path: Path, option: str) -> None:
-    """Raises click.BadParameter, naming the option, if `path` could not be written."""
+    """Raise click.BadParameter, which names the option, if `path` cannot be written."""
     import click  # Workers import this module, and need no command line.
 
     if path.is_dir():
@@ -281,7 +281,7 @@ def require_writable(path: Path, option: str) -> None:
 
 
 def require_writable_folder(path: Path, option: str) -> None:
-    """Make the folder if need be. Raises click.BadParameter if nothing can be written in it."""
+    """Make a missing folder. Raises click.BadParameter if no file can be written in the folder."""
     import click
 
     try:
@@ -294,16 +294,16 @@ def require_writable_folder(path: Path, option: str) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what a process that was killed had not finished writing in the folder or below it."""
+    """Remove the unfinished files of killed processes from the folder and its subfolders."""
     for path in folder.rglob(UNFINISHED):
-        # A file that another process is writing is locked, and links and folders are not ours.
+        # Files that another process is writing are locked. Links and folders raise OSError.
         with suppress(OSError), open(path, "a", opener=no_link) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             remove_own(path)
 
 
 def _temporary(path: Path) -> Path:
-    """A name that no other process writes to, and that nobody can have prepared."""
+    """Return a random path that no other process uses, and that no attacker can have prepared."""
     return path.with_name(f".{os.urandom(8).hex()}{_WRITING}")
 
 

@@ -1,4 +1,4 @@
-"""What this and other packages bring by entry point, listed without importing any of it.
+"""List the entry points of this and other packages, without importing the named modules.
 
 The groups are `workflow_rl.guests`, `.default_env`, `.presets`, `.released`, `.commands`,
 `.algorithms`, and for Gymnasium `.gymnasium` and `.gymnasium_vector`. See "Bring your own
@@ -37,11 +37,11 @@ def is_ours(point: EntryPoint) -> bool:
 
 @functools.cache
 def _of_checkout() -> Mapping[str, Mapping[str, str]] | None:
-    """Return the entry points that the checkout declares, by group: it may be newer than its
-    installation, or have none. None if this is no checkout."""
+    """Return the entry points that the checkout declares, by group, or None without a checkout. The
+    checkout may be newer than its installation, or may not be installed."""
     try:
         project = tomllib.loads(_PYPROJECT.read_text())["project"]
         declared: Mapping[str, Mapping[str, str]] = project["entry-points"]
         return declared if project["name"] == "workflow-rl" else None
     except (OSError, ValueError, LookupError, TypeError):
-        return None  # Somebody else's file may lie beside an installed package.
+        return None  # Beside an installed package may be a file of a stranger.

@@ -1,4 +1,4 @@
-"""What a command shows while it works: a bar on a terminal, a line every tenth in a log file."""
+"""Show a command's progress: a bar on a terminal, or a line for each tenth in a log file."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tqdm import tqdm
 from workflow_rl.terminal import LenientStream, printable
 
 SECONDS = 2.0
-"""Least time between two lines of what has no text to show: short work needs no lines."""
+"""The least time between two lines without text, so that short work prints no lines."""
 _NAMES = {"ep": "episodes"}
 """Full names of the units that a bar abbreviates; a log file has room for them."""
 
 
 class Progress(tqdm):
-    """A bar, or a line every tenth where there is no terminal.
+    """A bar, or without a terminal a line for each tenth of the work.
 
-    total, unit: how many of what the work has, such as 300 of "ep". facts: further arguments of
-    tqdm; `desc` says what the work is.
+    total, unit: the amount of work and its unit, such as 300 and "ep". facts: further arguments of
+    tqdm, such as `desc`, the name of the work.
     """
 
     def __init__(self, quiet: bool, total: int, unit: str, initial: int = 0, **facts: Any) -> None:

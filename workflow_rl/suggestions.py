@@ -36,11 +36,11 @@ ELSEWHERE = {
     "--checkpoint": "--init-from",
     "--cuda": "--device",
 }
-"""Other packages' names of options, and ours."""
+"""Other packages' names of options, with our names."""
 
 
 def _alike(word: str, words: list[str]) -> list[str]:
-    from difflib import get_close_matches  # Only an error needs it.
+    from difflib import get_close_matches  # Only errors need this module.
 
     return get_close_matches(word, words)
 
@@ -65,7 +65,7 @@ def word_meant(typed: str, words: Iterable[str]) -> list[str]:
     alike = within or _alike(typed, words)
     if alike or len(typed) < 4:
         return alike
-    # The user may have typed the beginning of a long word alone, with a slip in it.
+    # The user may have typed only the beginning of a long word, with a typing error.
     return [word for word in words if _alike(typed, [word[: len(typed)]])]
 
 

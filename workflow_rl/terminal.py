@@ -1,5 +1,5 @@
-"""What a terminal is shown: texts that somebody else may have written, without what commands it.
-And streams that show only printable text, and whose failures do no harm to the work."""
+"""Remove control characters from texts of strangers before a terminal shows them.
+Streams here show only printable text, and their failures do not stop the work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 MOST = 2_000
-"""Characters of one text that are shown. An exception, or a name in a file, may have any number."""
+"""The most characters of one text that are shown. Exceptions and names in files may be longer."""
 
 
 def shortened(text: str, most: int = MOST) -> str:
@@ -24,14 +24,14 @@ def shortened(text: str, most: int = MOST) -> str:
 
 
 def in_short(value: Any) -> str:
-    """Return a setting as text: of a text of several lines, the first tells what it is."""
+    """Return a setting as text. A text of several lines is shortened to its first line."""
     return str(value).partition("\n")[0]
 
 
 def printable(value: Any, kept: str = "", most: int = MOST) -> str:
-    """Return a value as text, without characters that command a terminal, and not overlong.
+    """Return a value as text of at most `most` characters, without control characters.
 
-    kept: such characters that stay, as line breaks.
+    kept: control characters that stay, such as line breaks.
     """
     return "".join(
         sign if sign.isprintable() or sign in kept else sign.encode("unicode_escape").decode()
@@ -40,9 +40,8 @@ def printable(value: Any, kept: str = "", most: int = MOST) -> str:
 
 
 def fitting(decimals: int, *values: float) -> str:
-    """Return the format in which numbers beside each other show at least three digits of the
-    largest, and no decimals of one of 100,000 or more; an exponent from 1e15 on. decimals: of
-    numbers between."""
+    """Return a common format for numbers. The largest number has at least three digits, no decimals
+    from 100,000 on, and an exponent from 1e15 on. decimals: of numbers from 1 to 100,000."""
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     if largest >= 1e15:
         return ".3e"
@@ -54,7 +53,7 @@ def fitting(decimals: int, *values: float) -> str:
 
 
 class PrintableFormatter(logging.Formatter):
-    """Shows what is logged as text that a terminal may show."""
+    """Formats log records as text without control characters."""
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record), "\n", 10 * MOST)

@@ -48,9 +48,8 @@ class TeamParameters(NamedTuple):
         return TeamPolicy(self, policy_version, greedy)
 
     def player(self, policy_version: int = 0, greedy: bool | None = None) -> TeamPolicy:
-        sampled = any(policy.sampled for policy in self.parameters.values())
         if greedy is None:
-            greedy = not sampled
+            greedy = not any(policy.sampled for policy in self.parameters.values())
         return self.actor(policy_version, greedy)
 
     def to_be_sampled(self) -> TeamParameters:
@@ -91,8 +90,7 @@ class TeamPolicy:
         return {**vars(self), "_randoms": self._randoms.copy()}
 
     def reset(self, seed: int, env: int = 0, n_acted: int = 0) -> None:
-        """Begin an episode. The random numbers of an agent depend only on the seed and the agent's
-        number."""
+        """Begin an episode. An agent's random numbers depend only on the seed and its number."""
         assert n_acted == 0, "a team plays complete episodes"
         agents = range(self.parameters.layout.n_agents)
         self._randoms[env] = [np.random.Generator(np.random.PCG64([seed, k])) for k in agents]

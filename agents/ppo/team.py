@@ -210,8 +210,7 @@ def _spaces(
 
 
 def _mean(metrics: Sequence[PPOMetrics], weights: Sequence[int]) -> PPOMetrics:
-    """Return the means over policies, but the minimum and the maximum of lags, and the sum of
-    gradient steps."""
+    """Return means over policies. Lags have a minimum and a maximum, gradient steps have a sum."""
     if not metrics:
         return PPOMetrics()
     means = PPOMetrics._make(np.average(np.array(metrics, float), 0, weights).tolist())

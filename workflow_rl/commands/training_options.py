@@ -56,9 +56,9 @@ _RARE = {
     "envs_per_worker", "cluster", "worker_timeout", "max_worker_failures", "batching",
     "num_batches_to_accumulate", "when_full", "take_all", "activation", "reward_scale",
     "log_std_init", "normalise_obs", "normalise_returns", "learning_rate_final",
-    "clip_range_final", "minibatches_of", "entropy_coef_final", "value_coef",
-    "max_grad_norm", "normalise_advantage", "target_kl", "decoupled_clip", "correction",
-    "max_policy_lag", "shared_trunk", "budgets", "reward_from",
+    "clip_range_final", "minibatches_of", "entropy_coef_final", "value_coef", "max_grad_norm",
+    "normalise_advantage", "target_kl", "decoupled_clip", "correction", "max_policy_lag",
+    "shared_trunk", "budgets", "reward_from",
 }  # fmt: skip
 """Options that --help leaves out: few runs need them."""
 _OVERLAP = (
@@ -103,8 +103,7 @@ def _run_options() -> list[click.Option]:
                  "docs/how-to/logging.md."),
         plain_option("--trace", type=OutputFile(".json"), metavar="FILE",
             help="Record a timeline of the learner and of every worker in FILE. Open FILE with "
-                 "Perfetto, chrome://tracing or plot --timeline. Recording ends "
-                 "at 50 MB."),
+                 "Perfetto, chrome://tracing or plot --timeline. Recording ends at 50 MB."),
         quiet_option(),
         plain_option("--dry-run", is_flag=True, help="Print the run's config and stop."),
     ]  # fmt: skip
@@ -168,7 +167,6 @@ def training_command(
     """Return a decorator that turns a function into a training command.
 
     The command has the options of every run, of the environment and of the algorithm.
-
     more: further options. without: the names of options that the command lacks. defaults: the
     defaults of some options, by their names.
     """

@@ -86,8 +86,7 @@ def teacher_named(name: str, environment: Environment) -> Teacher:
 
 
 def _recorded(path: Path, spaces: Spaces, config: TrainConfig) -> Recorded:
-    """Return the episodes in a file. Raises ConfigError, also if the episodes have other
-    observations or actions than the run."""
+    """Return a file's episodes. Raises ConfigError, also if their spaces differ from the run's."""
     try:
         recorded = read_episodes(path)
     except (OSError, ValueError) as error:
@@ -95,9 +94,7 @@ def _recorded(path: Path, spaces: Spaces, config: TrainConfig) -> Recorded:
     shown = guests[config.env].shown if config.env in guests else ()
     compared = [name for name in shown if name in recorded.about]
     pairs = [(name, recorded.about[name], config.named_env_args[name]) for name in compared]
-    pairs += [
-        (name, recorded.spaces.get(name), ours) for name, ours in plain_spaces(spaces).items()
-    ]
+    pairs += [(key, recorded.spaces.get(key), ours) for key, ours in plain_spaces(spaces).items()]
     for name, theirs, ours in pairs:
         if theirs != ours:
             raise ConfigError(
@@ -226,8 +223,7 @@ def written_episodes(
     env_python: str | None = None,
     ignore_unknown: bool | None = None,
 ) -> Recorded:
-    """Write episodes that an agent plays, and return the episodes. For arguments and errors see
-    `api.record`."""
+    """Write and return episodes that an agent plays. Arguments and errors: see `api.record`."""
     require_replaceable(file)
     fields = _environment(agent, env, env_args, env_python, ignore_unknown)
     fields |= {"worker_timeout": worker_timeout}
@@ -252,8 +248,8 @@ def written_episodes(
     pool = make_pool(config, None, teacher.make_envs)
     trajectories = episodes_of(config, teacher.actor, pool, range(episodes), quiet, "the agent")
     if len(trajectories) < episodes:
-        first = next(iter(pool.faults), None)
-        why = "" if first is None else f", the first of them {first.what}"
+        faults = [fault.what for fault in pool.faults]
+        why = f", the first of them {faults[0]}" if faults else ""
         n_left_out = episodes - len(trajectories)
         raise TooManyFailuresError(f"{n_left_out} of the {episodes} episodes raise exceptions{why}")
     name = agent if isinstance(agent, str) else _named(agent)

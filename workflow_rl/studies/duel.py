@@ -1,9 +1,9 @@
 """A duel: two sides learn from each other, generation by generation.
 
 Policy-space response oracles (Lanctot et al. 2017): in each generation each side trains a new
-policy against a mixture of all that the other side has, an ordinary run in a folder of its own.
-Then all new pairs play each other, and the table of payoffs gives the next mixtures. What is done
-is in the folder, so that a duel which is killed goes on where it was.
+policy against a mixture of all the other side's agents, in a run with a folder of its own. Then all
+new pairs play each other, and the table of payoffs gives the next mixtures. The duel's folder
+records each finished part, so that a killed duel continues from there.
 """
 
 from __future__ import annotations
@@ -61,10 +61,7 @@ from workflow_rl.terminal import in_short
 
 
 def sides_in(config: TrainConfig, rules: str) -> Mapping[str, Side]:
-    """Return the two sides of a config's environment, by name. Raises ConfigError.
-
-    rules: see `sides_of`.
-    """
+    """Return the two sides of a config's environment, by name: see `sides_of`. Raises ConfigError."""
     if config.make_env is not None:
         raise ConfigError("env", f"{config.env}: name the environment by its module, module:name")
     if config.env_python:
@@ -83,9 +80,9 @@ def sides_in(config: TrainConfig, rules: str) -> Mapping[str, Side]:
 def sides_of(environment: Environment, rules: str) -> dict[str, Side]:
     """Return the two sides of a ParallelEnv, by name.
 
-    rules: which agents are which side, such as "chaser_*=chasers,*=runner"; the first rule that
-    fits an agent's name counts. An agent that no rule fits is a side of its own name. The first
-    side is that of the first agent. Raises ConfigError.
+    rules: patterns of agents' names, with their sides, such as "chaser_*=chasers,*=runner". The
+    first rule that fits an agent's name gives its side. Without a rule, the agent is a side of its
+    own name. The first side is the first agent's side. Raises ConfigError.
     """
     layout = environment.spaces().team
     if not isinstance(environment, GymnasiumEnvironment) or layout is None:
@@ -103,13 +100,13 @@ def sides_of(environment: Environment, rules: str) -> dict[str, Side]:
     whole = {"env": environment.env_id, "env_args": dict(environment.args)}
     one_side = f"{OneSide.__module__}:{OneSide.__name__}"
     return {
-        name: Side(one_side, {**whole, "side": ",".join(of)}, OPPONENTS, (RANDOM,))
-        for name, of in named.items()
+        name: Side(one_side, {**whole, "side": ",".join(agents)}, OPPONENTS, (RANDOM,))
+        for name, agents in named.items()
     }
 
 
 def against(config: TrainConfig, side: Side, opponents: Mapping[str, float]) -> TrainConfig:
-    """Return the config of a run in which a side learns against opponents; none: its default."""
+    """Return the config of a side's run against opponents. Without opponents, use its default."""
     args = {**side.args, **({side.opponents: text_of_weights(opponents)} if opponents else {})}
     is_own = side.env == config.env or "env_args" not in preset_named(config.preset)
     changed = config.changed(env=side.env, env_args=args, preset=config.preset if is_own else None)
@@ -324,7 +321,7 @@ class _Duel:
         if self.settings.opponents == "latest":
             latest = [self._n_latest(side) for side in self.sides]
             shares = zip(payoffs.shape, latest, strict=True)
-            return self._by_side(*(np.eye(n)[-of:].mean(0) for n, of in shares))
+            return self._by_side(*(np.eye(n)[-n_latest:].mean(0) for n, n_latest in shares))
         return self._by_side(*equilibrium(payoffs))
 
     def _n_latest(self, side: str) -> int:
@@ -334,10 +331,10 @@ class _Duel:
         return 1 if is_start else self.record.responses[side]
 
     def _by_side(self, *shares: Array) -> Shares:
-        return {side: of.tolist() for side, of in zip(self.sides, shares, strict=True)}
+        return {side: share.tolist() for side, share in zip(self.sides, shares, strict=True)}
 
     def _starting(self, side: str) -> list[str]:
-        """Return a side's agents at the start: those given, or one that has learned nothing."""
+        """Return a side's agents at the start: the given agents, or one untrained policy."""
         if given := self.record.duel["start"][side]:
             return list(given)
         config, name = self._config_of(side, {}), f"start/{label(side)}.npz"
@@ -378,7 +375,7 @@ class _Duel:
         met: the opponents. starts: see `_starts`.
         """
         generation = len(self.record.mixtures)
-        # No side's label has a point.
+        # Labels of sides contain no point.
         name = label(side) + (f".{number + 1}" if number else "")
         folder = self.path / f"generation-{generation}" / name
         config = self._config_of(side, met, number)
@@ -400,8 +397,8 @@ class _Duel:
     def _keep(self, agents: Mapping[str, list[str]], opponents: Shares | None = None) -> None:
         """Add agents to the record, with their payoffs and the mixtures that follow."""
         record = self.record
-        everybody = {side: [*of, *agents[side]] for side, of in record.agents.items()}
-        self.record = dataclasses.replace(record, agents=everybody)
+        all_agents = {side: [*known, *agents[side]] for side, known in record.agents.items()}
+        self.record = dataclasses.replace(record, agents=all_agents)
         self._fill_table()
         met = record.opponents if opponents is None else [*record.opponents, opponents]
         mixtures = [*record.mixtures, self.mixtures()]
@@ -413,7 +410,7 @@ class _Duel:
         """Play all pairs that the table lacks."""
         record, second = self.record, [*self.sides][1]
         columns = [record.agent(self.path, name) for name in record.agents[second]]
-        payoffs, intervals = ([*map(list, of)] for of in (record.payoffs, record.intervals))
+        payoffs, intervals = ([*map(list, table)] for table in (record.payoffs, record.intervals))
         for row, means in enumerate(self._means(columns, [*map(len, payoffs)])):
             if row == len(payoffs):
                 payoffs.append([])

@@ -133,8 +133,7 @@ class Population(Meetings):
 
     @property
     def _next(self) -> int:
-        """The position of the next meeting. If a rollout is longer than a period, the periods in
-        which no member learned have no meetings."""
+        """The position of the next meeting. Periods in which no member learned have no meetings."""
         start, period = self._exchange.start, self._exchange.period
         meetings = self._record.meetings
         if not meetings:

@@ -167,8 +167,7 @@ def training_command(
     """Return a decorator that turns a function into a training command.
 
     The command has the options of every run, of the environment and of the algorithm.
-    more: further options. without: the names of options that the command lacks. defaults: the
-    defaults of some options, by their names.
+    more: further options. without: names of options to leave out. defaults: of options, by name.
     """
     everywhere = [
         *under("Environment", *env_options(), *setting_options(TrainConfig, ["env_python"])),

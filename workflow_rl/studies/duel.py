@@ -61,7 +61,7 @@ from workflow_rl.terminal import in_short
 
 
 def sides_in(config: TrainConfig, rules: str) -> Mapping[str, Side]:
-    """Return the two sides of a config's environment, by name: see `sides_of`. Raises ConfigError."""
+    """Return the sides of a config's environment, by name: see `sides_of`. Raises ConfigError."""
     if config.make_env is not None:
         raise ConfigError("env", f"{config.env}: name the environment by its module, module:name")
     if config.env_python:

@@ -167,7 +167,7 @@ class ClearCommand(click.Command):
         logging.basicConfig(handlers=[logged])
         if not isinstance(self, click.Group):  # Whose command has not accepted its options yet.
             register_envs()
-            if os.path.exists("matplotlibrc"):  # A stranger's settings would have it run LaTeX.
+            if os.path.exists("matplotlibrc"):  # Its settings could make matplotlib run LaTeX.
                 import matplotlib
 
                 matplotlib.rcdefaults()

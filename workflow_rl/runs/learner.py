@@ -421,7 +421,7 @@ def budgets_in(config: TrainConfig, sums: Sequence[Sequence[float]]) -> list[Kep
         return []
     from workflow_rl.evaluation.measures import kept_budgets
 
-    names = config.environment.spaces().costs  # They may have been others before a resume.
+    names = config.environment.spaces().costs  # Before a resume, the costs may have differed.
     of_now = [of_episode for of_episode in sums if len(of_episode) == len(names)]
     return kept_budgets(config.settings, names, [of_now])
 

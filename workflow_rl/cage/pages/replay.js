@@ -137,7 +137,8 @@ function marksOf(measured) {
 
 // A button for each kind of mark goes to its next step.
 function listMarks(lists, recording) {
-  const marks = marksOf(recording.steps.map((step) => step.measured)), steps = {};
+  const marks = marksOf(recording.steps.map((step) => step.measured));
+  const steps = {};  // The numbers of the steps with each kind of mark.
   marks.forEach((ofStep, i) => ofStep.forEach(([what]) => (steps[what] ??= []).push(i + 1)));
   if (!marks.flat().length) return;
   add(lists, "h2", {}, "What is measured");
@@ -256,7 +257,8 @@ function addLine(drawing, from, to, attributes, isAside) {
 function makeSide(recording, index) {
   const parts = addSide(recording), {one, field} = parts;
   const own = ownSide(recording, index, parts);
-  const log = addLog(one(".log tbody"), recording, own.cells), marks = marksOf(recording.steps.map((step) => step.measured));
+  const log = addLog(one(".log tbody"), recording, own.cells);
+  const marks = marksOf(recording.steps.map((step) => step.measured));
   function wire() {
     one(".wires").replaceChildren();
     own.wire(one(".wires"), recording.steps[state.now - 1] ?? null);

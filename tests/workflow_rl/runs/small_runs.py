@@ -77,6 +77,23 @@ OTHERS: dict[str, dict[str, Any]] = {
             budgets={"cost:p75": 1.0}, policy_of="early=first,late=second", network="gru"
         ),
     },
+    "CAGE-2 within a budget": {
+        # `run` replaces CAGE-2's envs unless the arguments name a simulator.
+        "env_args": {
+            "red_agent": "mixed",
+            "max_steps": 8,
+            "simulator": "compiled",
+            "measures": True,
+        },
+        "total_steps": 240,
+        "settings": PPO.changed(budgets={"root_hosts": 1.0}),
+    },
+    "CAGE-4 within a budget": {
+        "env": "workflow_rl/CAGE4-v0",
+        "env_args": {"max_steps": 12, "measures": True},
+        "total_steps": 240,
+        "settings": PPO.changed(budgets={"downtime:p90": 6.0}),
+    },
     "other reward": {
         "env": "tests.costly_envs:Hasty",
         "total_steps": 180,

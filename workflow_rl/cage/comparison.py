@@ -130,7 +130,7 @@ def compare_episode(
     players.reset(episode, first)
     for step in range(episode.steps + 1):
         is_last = step == episode.steps
-        with_network = network_every > 0 and (step % network_every == 0 or is_last)
+        with_network = network_every > 0 and ((step % network_every) == 0 or is_last)
         what = _differing(first, second, errors, with_network)
         if what or all(errors) or is_last:
             difference = Difference(episode, step, what) if what else None

@@ -33,7 +33,7 @@ def when_and_where(
     over all episodes, in which the agent takes the action on the row's place. acts: the actions of
     all episodes. places: in the order of rows; a place without an action has no row. steps: the
     number of steps of an episode."""
-    part_of = np.arange(steps) * min(BINS, steps) // steps
+    part_of = (np.arange(steps) * min(BINS, steps)) // steps
     widths = np.bincount(part_of)
     counts = Counter((act.kind, act.place, int(part_of[act.step])) for act in acts)
     used = {place for _, place, _ in counts}

@@ -1,7 +1,6 @@
 """The guest of CAGE Challenge 2: the compiled simulator, CybORG and its speed-ups, agents, scores.
 
-The import of this package makes csle-cyborg importable without Stable-Baselines3.
-"""
+The import of this package makes csle-cyborg importable without Stable-Baselines3."""
 
 from __future__ import annotations
 

@@ -10,8 +10,7 @@ An attacker is an object with two methods, see `RedProgram`. This is a complete 
             return "Sleep" if self.random.random() < 0.5 else self.random.choice(seen.possible)
 
 The simulator asks an `AttackerBatch` for actions. A batch is one attacker in many envs. `OneByOne`
-makes a batch from a class, and `PolicyAttacker` makes a batch from a trained policy.
-"""
+makes a batch from a class, and `PolicyAttacker` makes a batch from a trained policy."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ class Seen:
 
     action_names: the names `[A]` of Red's actions, by index: `Scenario.red_action_names`.
     obs: uint8, zeros and ones, as `Cage2RedEnv` shows them.
-    mask: bool `[A]`, the actions that can succeed now. Red may choose other actions, which fail.
-    """
+    mask: bool `[A]`, the actions that can succeed now. Red may choose other actions, which fail."""
 
     def __init__(
         self, row: NDArray[np.uint8], action_names: tuple[str, ...], simulator: Any, env: int
@@ -71,8 +69,7 @@ class Seen:
     def observation(self) -> dict[str, Any]:
         """What CybORG shows Red after Red's last action, in plain values.
 
-        `"success"` is True, False, or None for unknown. Addresses and enums are strings.
-        """
+        `"success"` is True, False, or None for unknown. Addresses and enums are strings."""
         observation: dict[str, Any] = self._simulator.observation(self._env)
         return observation
 
@@ -81,8 +78,7 @@ class SeenBatch(NamedTuple):
     """Red's observations in M envs. Valid until Red acts.
 
     rows: uint8 `[M, O + A]`, the observation and the mask of each env, see `Seen`. action_names:
-    `[A]`, by index. simulator: a `RedSimulator`. envs: `[M]`, indices of envs in the simulator.
-    """
+    `[A]`, by index. simulator: a `RedSimulator`. envs: `[M]`, indices of envs in the simulator."""
 
     rows: NDArray[np.uint8]
     action_names: tuple[str, ...]
@@ -234,7 +230,7 @@ class Meander:
         self._random.shuffle(hosts)
         lost = self._entered - self._exploited
         for host in hosts:
-            if host not in self._escalated | lost and seen.can(f"PrivilegeEscalate {host}"):
+            if host not in (self._escalated | lost) and seen.can(f"PrivilegeEscalate {host}"):
                 self._escalated.add(host)
                 return "PrivilegeEscalate", host
         for host in known:

@@ -1,8 +1,7 @@
 """The costs of a step, counted from the true state.
 
 CybORG's simulators call `write_costs`. For compiled networks, `compiled.measures` compiles it.
-Workers import this module without numba.
-"""
+Workers import this module without numba."""
 
 from __future__ import annotations
 

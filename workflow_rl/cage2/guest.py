@@ -1,8 +1,7 @@
 """CAGE-2 as a guest: the arguments of its environments, and what general code needs from a guest.
 
 A simulator is imported only when an environment is made. Workers do not import this module, because
-pydantic would make them larger and slower to start.
-"""
+pydantic would make them larger and slower to start."""
 
 from __future__ import annotations
 

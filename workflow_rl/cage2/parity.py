@@ -1,7 +1,6 @@
 """CAGE-2's part of a comparison of CybORG with the compiled simulator: see `cage.comparison`.
 
-Some red agents choose from outside: one program chooses Red's actions for both simulators.
-"""
+Some red agents choose from outside: one program chooses Red's actions for both simulators."""
 
 from __future__ import annotations
 
@@ -67,8 +66,7 @@ class CybORGSide:
 
     Args:
         simulator: "cyborg" or PUBLISHED.
-        from_outside: whether Red chooses from outside.
-    """
+        from_outside: whether Red chooses from outside."""
 
     def __init__(
         self, simulator: str, max_steps: int, scenario: Scenario, from_outside: bool
@@ -176,8 +174,7 @@ class Cage2Comparison:
 
     Args:
         simulator: "cyborg" or PUBLISHED.
-        blues, reds: the agents, by name. None means a red agent of CybORG.
-    """
+        blues, reds: the agents, by name. None means a red agent of CybORG."""
 
     simulator: str
     max_steps: int

@@ -3,8 +3,7 @@
 `scenario2()` composes the scenario's content. The facts come from the official `Scenario2.yaml` and
 its host images (copyright DST Group, MIT licence). The order of agents, subnets, hosts, processes
 and sessions is part of the scenario, because CybORG draws its random numbers in this order. This
-file also has the names and sizes that all files about scenarios share.
-"""
+file also has the names and sizes that all files about scenarios share."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class HistoryCounts:
         parts = [
             ages[..., None] <= largest,
             np.stack(counts, axis=2)[..., None] >= COUNTS,
-            shown[..., None] >> np.arange(tables.N_DECOYS) & 1,
+            (shown[..., None] >> np.arange(tables.N_DECOYS)) & 1,
         ]
         shape = len(envs), self._facts.n_hosts, -1
         flat = [part.reshape(shape) for part in parts]
@@ -157,7 +157,7 @@ def columns_of_evidence(facts: NetworkFacts) -> Indices:
     depend on the order of the indices."""
     hosts = np.flatnonzero(facts.contested[0])
     columns = columns_of_hosts(facts.n_hosts)
-    fits = facts.fits[0][:, None] >> np.arange(tables.N_DECOYS) & 1
+    fits = (facts.fits[0][:, None] >> np.arange(tables.N_DECOYS)) & 1
     places, decoys = np.nonzero(fits * facts.contested[0][:, None])
     counts = columns["counts"][hosts].transpose(1, 0, 2)
     _, at_last, at_all = columns["decoys"].transpose(1, 0, 2)

@@ -139,7 +139,7 @@ class NetworkFacts:
             network = tables_of(scenario)
             if self.is_misinforming:
                 ports = tables.DECOY_FREE_PORT[tables.MISINFORM_KINDS]
-                is_free = network.of["listening_ports"][:, None] >> ports & 1 == 0
+                is_free = ((network.of["listening_ports"][:, None] >> ports) & 1) == 0
                 masks = (1 << is_free.sum(axis=1)) - 1
             else:
                 can = [self.can_do(kind)[number] for kind in DECOYS]
@@ -256,7 +256,7 @@ def likeliest_decoys() -> Indices:
 
 def _in_masks() -> NDArray[np.bool_]:
     """Return, for each mask, whether each decoy is in the mask, `[256, 8]`."""
-    in_masks: NDArray[np.bool_] = np.arange(_N_MASKS)[:, None] & _BITS != 0
+    in_masks: NDArray[np.bool_] = (np.arange(_N_MASKS)[:, None] & _BITS) != 0
     return in_masks
 
 

@@ -186,6 +186,7 @@ class DecoyAgent(ScriptedBlue):
         missing = [name for name, kinds in memory.missing.items() if kinds]
         if missing:
             n_decoys = [len(self._decoys[name]) - len(memory.missing[name]) for name in missing]
+            # The first host among those with the fewest decoys.
             host = missing[n_decoys.index(min(n_decoys))]
             return f"{memory.missing[host].pop(0)} {host}"
         memory.to_analyse.append(memory.to_analyse.pop(0))

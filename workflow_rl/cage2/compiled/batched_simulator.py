@@ -56,8 +56,7 @@ def step_envs(
     """Play one step in the chosen envs. Return the index of an env that cannot go on, or -1.
 
     networks: the tables of K scenarios as bytes, uint8 `[K, bytes]`. obs: uint32 `[N, hosts]`, one
-    word for each host of the capacity. facts: int8 `[N, 5]`. All other arrays are `[N]`.
-    """
+    word for each host of the capacity. facts: int8 `[N, 5]`. All other arrays are `[N]`."""
     failed = -1
     for i in range(len(states)):
         fetch_ahead(states, i)
@@ -203,8 +202,7 @@ class BatchedSimulator(NetworkBatch):
     def play(self, actions: NDArray[np.int64], chosen: NDArray[np.bool_]) -> None:
         """Play one step as `step` does, without checks of the arrays `[N]`.
 
-        With few envs, these checks take ten times as long as the step.
-        """
+        With few envs, these checks take ten times as long as the step."""
         failed = step_envs(
             self.states, self._networks, chosen, actions, self._words, self.rewards, self.facts
         )
@@ -222,8 +220,7 @@ class BatchedSimulator(NetworkBatch):
     ) -> NDArray[np.float64]:
         """Return the costs `[M, n_costs]` of the last step of M envs: see `costs.write_costs`.
 
-        actions: Blue's, `[M]`. held_before: what `held` returned before the step.
-        """
+        actions: Blue's, `[M]`. held_before: what `held` returned before the step."""
         costs = np.empty((len(envs), n_costs))
         count_costs(*self._known, envs, actions, held_before, costs)
         return costs

@@ -24,7 +24,7 @@ def act_as_blue(s: Any, t: Any, kind: int, host: int) -> None:
     session = randbelow(s, int64(t.n_blue_sessions[host]))
     if kind == tables.ANALYSE:
         # `DensityScout`: only Red's files have a high density.
-        s.malware_found = s.has_malware >> host & 1 != 0
+        s.malware_found = ((s.has_malware >> host) & 1) != 0
     elif kind == tables.REMOVE:
         remove(s, t, host)
     elif kind == tables.RESTORE:
@@ -54,14 +54,14 @@ def kill_process(s: Any, t: Any, host: int, pid: int) -> None:
     previous, process = state.NO_PROCESS, int(s.first_process[host])
     while process != state.NO_PROCESS and s.processes[process].pid != pid:
         previous, process = process, int(s.processes[process].next)
-    if process == state.NO_PROCESS or s.processes[process].kind & state.PRIVILEGED:
+    if process == state.NO_PROCESS or (s.processes[process].kind & state.PRIVILEGED):
         return
     kind = int(s.processes[process].kind)
     hosts.remove_process(s, host, process, previous)
     is_service = is_ot_service and s.ot_listed_with_pid[ot_service]
     for service in range(s.service_pid.shape[1]):
         is_service |= s.service_pid[host, service] == pid
-    if kind & state.KIND >= state.SHELL:
+    if (kind & state.KIND) >= state.SHELL:
         s.n_red_sessions[host] -= 1
         if is_service:
             # CybORG fails when it restarts the session, because it reads a number as a session.
@@ -112,6 +112,7 @@ def misinform(s: Any, t: Any, host: int, session: int) -> None:
     if n_possible == 0:
         s.blue_success = tables.FALSE
         return
+    # Among the kinds whose port is free, take the one with so many before it.
     n_before = randbelow(s, n_possible)
     for i in range(len(tables.MISINFORM_KINDS)):
         kind = int(tables.MISINFORM_KINDS[i])
@@ -126,8 +127,8 @@ def misinform(s: Any, t: Any, host: int, session: int) -> None:
 def start_decoy(s: Any, t: Any, decoy: int, host: int, session: int) -> None:
     """Start a decoy's process as the user of Blue's session, and list the decoy's service."""
     is_privileged = (
-        t.blue_is_privileged[host] >> session & 1 != 0 or tables.DECOY_IS_PRIVILEGED[decoy]
-    )
+        (t.blue_is_privileged[host] >> session) & 1
+    ) != 0 or tables.DECOY_IS_PRIVILEGED[decoy]
     pid = hosts.add_process(s, t, host, decoy | (state.PRIVILEGED if is_privileged else 0))
     # A service keeps the PID of its first process.
     if s.service_pid[host, t.service[decoy]] == 0:

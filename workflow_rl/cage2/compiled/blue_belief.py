@@ -57,7 +57,7 @@ def decoys_of_use(scenario: Tables) -> NDArray[np.int64]:
     fits = scenario.decoy_fits
     if scenario.of["is_cage1"]:
         kinds = red_hypothesis.MISINFORM_KINDS
-        ports = scenario.of["listening_ports"][:, None] >> tables.DECOY_PORT[kinds] & 1
+        ports = (scenario.of["listening_ports"][:, None] >> tables.DECOY_PORT[kinds]) & 1
         fits = np.zeros_like(fits)
         fits[:, kinds] = ports == 0
     fits = fits & (np.arange(N_HOSTS)[:, None] != scenario.of["red_host"])
@@ -77,8 +77,7 @@ N_PROBABILITIES = N_OF_HOSTS + LAST + 2
 def columns_shown(n_decoys: int) -> dict[str, NDArray[np.int64]]:
     """Return the columns of the belief's observation, by name. n_decoys: K of `decoys_of_use`.
 
-    `show_belief` writes the columns in this order. Stored policies depend on the order.
-    """
+    `show_belief` writes the columns in this order. Stored policies depend on the order."""
     shapes = {
         "bits": (N_HOSTS, 4),
         "decoys": (n_decoys, 2),
@@ -135,7 +134,7 @@ def conclude(
     n_candidates = 0
     for n in range(b.n_hypotheses):
         h = hypotheses[n]
-        if kind == tables.ANALYSE and found != (h.has_malware >> host & 1 != 0):
+        if kind == tables.ANALYSE and found != (((h.has_malware >> host) & 1) != 0):
             continue
         options = red_hypothesis.reds_options(h, t)
         red_kind, targets = int(options[0]), int(options[1])
@@ -143,7 +142,7 @@ def conclude(
         is_shown = red_kind in (tables.DISCOVER_SERVICES, tables.EXPLOIT)
         n_targets = count_bits(targets)
         for target in range(N_HOSTS):
-            if not targets >> target & 1:
+            if not ((targets >> target) & 1):
                 continue
             fits = is_shown and seen == target
             if seen != NONE and not fits:
@@ -212,14 +211,13 @@ def note_decoys(b: Any, t: Any, kind: int, host: int) -> int:
         # Blue does not know the kinds of Misinform's decoys. The number of bits counts the decoys.
         if count_bits(b.decoys[host]) == count_bits(red_hypothesis.possible_decoys(t, host)):
             return NONE
-        b.decoys[host] = b.decoys[host] << 1 | 1
+        b.decoys[host] = (b.decoys[host] << 1) | 1
         return host
     if not tables.FIRST_DECOY <= kind <= tables.LAST_DECOY:
         return NONE
     decoy = kind - tables.FIRST_DECOY
-    if (
-        not DECOY_FITS[host, decoy]
-        or red_hypothesis.decoy_ports(b.decoys[host]) >> tables.DECOY_FREE_PORT[decoy] & 1
+    if not DECOY_FITS[host, decoy] or (
+        (red_hypothesis.decoy_ports(b.decoys[host]) >> tables.DECOY_FREE_PORT[decoy]) & 1
     ):
         return NONE
     b.decoys[host] |= 1 << decoy
@@ -230,8 +228,7 @@ def note_decoys(b: Any, t: Any, kind: int, host: int) -> int:
 def keep_likeliest(b: Any, hypotheses: Any, candidates: Any, weights: Any, n: int) -> None:
     """Merge equal candidates among the first n, and keep the likeliest candidates as hypotheses.
 
-    weights `[N_CANDIDATES]` need not add up to 1.
-    """
+    weights `[N_CANDIDATES]` need not add up to 1."""
     total = 0.0
     for i in range(n):
         total += weights[i]
@@ -264,8 +261,7 @@ def show_belief(
 ) -> None:
     """Write the belief's observation, shown uint8 `[n_shown(K)]`: obs, then the belief as bits.
 
-    of_use: see `decoys_of_use`. probabilities `[N_PROBABILITIES]`: working space.
-    """
+    of_use: see `decoys_of_use`. probabilities `[N_PROBABILITIES]`: working space."""
     column = len(obs)
     shown[:column] = obs
     likeliest = hypotheses[0]
@@ -275,8 +271,8 @@ def show_belief(
         # In CAGE-1, the bits of `b.decoys` only count the decoys: see `note_decoys`.
         if t.is_cage1:
             place = count_bits(red_hypothesis.possible_decoys(t, host) & ((1 << decoy) - 1))
-        shown[column] = b.decoys[host] >> place & 1
-        shown[column + 1] = likeliest.decoys_when_scanned[host] >> decoy & 1
+        shown[column] = (b.decoys[host] >> place) & 1
+        shown[column + 1] = (likeliest.decoys_when_scanned[host] >> decoy) & 1
         column += 2
     kind, targets = red_hypothesis.reds_options(likeliest, t)
     for hosts in (
@@ -289,7 +285,7 @@ def show_belief(
         targets,
     ):
         for host in range(N_HOSTS):
-            shown[column + host] = hosts >> host & 1
+            shown[column + host] = (hosts >> host) & 1
         column += t.n_hosts
     for i in range(len(RED_ACTIONS)):
         shown[column + i] = kind == i
@@ -307,8 +303,7 @@ def sum_up(b: Any, t: Any, hypotheses: Any, probabilities: Any) -> None:
 
     Each contested host has four: Red has sessions there, Remove would end all these sessions, Red
     owns the host, and Red exploits the host next. The rest are: B_line attacks, and, for each of
-    B_line's actions, B_line takes this action next.
-    """
+    B_line's actions, B_line takes this action next."""
     probabilities[:] = 0
     for n in range(b.n_hypotheses):
         h, probability = hypotheses[n], b.probability[n]
@@ -317,13 +312,13 @@ def sum_up(b: Any, t: Any, hypotheses: Any, probabilities: Any) -> None:
         n_targets = max(count_bits(int(exploited_next)), 1)
         for i in range(len(CONTESTED)):
             host = CONTESTED[i]
-            if h.sessions >> host & 1:
+            if (h.sessions >> host) & 1:
                 probabilities[4 * i] += probability
-            if h.removable >> host & 1:
+            if (h.removable >> host) & 1:
                 probabilities[4 * i + 1] += probability
-            if h.is_owned >> host & 1:
+            if (h.is_owned >> host) & 1:
                 probabilities[4 * i + 2] += probability
-            if exploited_next >> host & 1:
+            if (exploited_next >> host) & 1:
                 probabilities[4 * i + 3] += probability / n_targets
         if h.red_agent == B_LINE:
             probabilities[N_OF_HOSTS] += probability

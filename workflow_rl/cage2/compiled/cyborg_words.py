@@ -23,7 +23,7 @@ def compiled_network(state: Any, tables: Tables = SCENARIO2) -> dict[str, Any]:
         "random words drawn, modulo 624": int(state["mt_index"]),
         "subnets": {name: subnet_of(state, i, tables) for i, name in enumerate(tables.subnets)},
         "subnets Red knows": [
-            name for i, name in enumerate(tables.subnets) if state["known_subnets"] >> i & 1
+            name for i, name in enumerate(tables.subnets) if (state["known_subnets"] >> i) & 1
         ],
         "addresses Red knows": _hosts_in(tables, state["known_addresses"]),
         "hosts Red knows": _hosts_in(tables, state["known_hostnames"]),
@@ -37,7 +37,7 @@ def compiled_network(state: Any, tables: Tables = SCENARIO2) -> dict[str, Any]:
             f"{name}: other sessions": _other_sessions(state, host, tables),
             f"{name}: services": _services(state, host, tables),
             f"{name}: ephemeral ports": ephemeral_ports(state, host, tables),
-            f"{name}: red files": bool(state["has_malware"] >> host & 1),
+            f"{name}: red files": bool((state["has_malware"] >> host) & 1),
             f"{name}: ports Red knows": known_ports(state, host),
             f"{name}: PIDs caught": [
                 int(state["suspicious_pid"][i])
@@ -49,7 +49,7 @@ def compiled_network(state: Any, tables: Tables = SCENARIO2) -> dict[str, Any]:
 
 
 def _hosts_in(tables: Tables, mask: Any) -> list[str]:
-    return [name for host, name in enumerate(tables.hosts) if mask >> host & 1]
+    return [name for host, name in enumerate(tables.hosts) if (mask >> host) & 1]
 
 
 def added_slots(state: Any, host: int) -> list[int]:
@@ -94,10 +94,12 @@ def processes_on(state: Any, host: int, tables: Tables = SCENARIO2) -> list[Proc
 def red_sessions(state: Any, host: int, tables: Tables = SCENARIO2) -> list[tuple[int, bool]]:
     """Return the PID of each session of Red, and whether the session is root's or SYSTEM's."""
     sessions = [
-        (pid, bool(kind & PRIVILEGED)) for pid, kind in _added(state, host) if kind & KIND >= SHELL
+        (pid, bool(kind & PRIVILEGED))
+        for pid, kind in _added(state, host)
+        if (kind & KIND) >= SHELL
     ]
     assert len(sessions) == state["n_red_sessions"][host]
-    assert any(privileged for _, privileged in sessions) == bool(state["is_owned"] >> host & 1)
+    assert any(privileged for _, privileged in sessions) == bool((state["is_owned"] >> host) & 1)
     if host == tables.of["red_host"]:
         sessions.insert(0, (reds_first_pid(state, tables), True))
     return sessions
@@ -161,10 +163,10 @@ def ephemeral_ports(state: Any, host: int, tables: Tables = SCENARIO2) -> list[i
 
 def known_ports(state: Any, host: int) -> list[int] | None:
     """Return the ports of exploits that Red knows, or None if Red has not scanned the host."""
-    if not state["scanned_by_session"] >> host & 1:
+    if not ((state["scanned_by_session"] >> host) & 1):
         return None
     known = int(state["known_ports"][host])
-    return sorted(PORTS[i] for i in range(constants.N_EXPLOITS) if known >> i & 1)
+    return sorted(PORTS[i] for i in range(constants.N_EXPLOITS) if (known >> i) & 1)
 
 
 def red_action_of(state: Any, tables: Tables = SCENARIO2) -> str:
@@ -178,7 +180,7 @@ def red_action_of(state: Any, tables: Tables = SCENARIO2) -> str:
         return f"{RED_ACTIONS[kind]} {tables.hosts[target]}"
     subnet = target if kind == constants.DISCOVER_SYSTEMS else int(tables.of["subnet"][target])
     prefix = tables.of["prefixes"][subnet]
-    size = 1 << 32 - prefix
+    size = 1 << (32 - prefix)
     host_part = 0 if kind == constants.DISCOVER_SYSTEMS else int(state["address_index"][target])
     return _red_action(kind, size * int(state["subnet_index"][subnet]) + host_part, prefix)
 
@@ -196,7 +198,7 @@ def subnet_of(state: Any, subnet: int, tables: Tables = SCENARIO2) -> str:
 
 
 def _first_of(state: Any, subnet: int, tables: Tables) -> Any:
-    return NETWORK[int(state["subnet_index"][subnet]) << 32 - tables.of["prefixes"][subnet]]
+    return NETWORK[int(state["subnet_index"][subnet]) << (32 - tables.of["prefixes"][subnet])]
 
 
 def address_of(state: Any, host: int, tables: Tables = SCENARIO2) -> str:

@@ -89,8 +89,7 @@ def forget(s: Any, t: Any) -> None:
 def step_env(s: Any, t: Any, action: int, obs: Any) -> float:
     """Follow `EnvironmentController.step`: Blue acts, Green sleeps, Red acts, and Blue monitors.
 
-    Write obs (uint32, one word for each host), and return the reward.
-    """
+    Write obs (uint32, one word for each host), and return the reward."""
     kind, host = int64(t.action_kind[action]), int64(t.action_host[action])
     act_as_blue(s, t, kind, host)
     choose_as_red(s, t)

@@ -21,8 +21,7 @@ class EpisodeRandom(random.Random):
     """The random generator of `states[env]`, which the simulator and a Python attacker share.
 
     A method draws the same number as Python's global `random` draws in CybORG. `seed`, `getstate`
-    and `setstate` are not supported. A deep copy draws from its own copy of the states.
-    """
+    and `setstate` are not supported. A deep copy draws from its own copy of the states."""
 
     def __init__(self, states: NDArray[Any], env: int, gauss_next: float | None = None) -> None:
         self._states = states
@@ -43,5 +42,5 @@ class EpisodeRandom(random.Random):
         for i in range(0, k, 32):
             word = int(draw_word(self._states, self._env))
             n_bits = min(32, k - i)
-            bits |= word >> (32 - n_bits) << i
+            bits |= (word >> (32 - n_bits)) << i
         return bits

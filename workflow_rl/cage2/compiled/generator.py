@@ -24,7 +24,7 @@ GENERATOR = np.dtype([("mt", np.uint32, N), ("mt_index", np.uint16)], align=True
 
 _words = [19650218]
 for _i in range(1, N):
-    _words.append((1812433253 * (_words[-1] ^ _words[-1] >> 30) + _i) & WORD)
+    _words.append((1812433253 * (_words[-1] ^ (_words[-1] >> 30)) + _i) & WORD)
 INITIAL_WORDS = np.array(_words, np.uint32)
 """The words of `init_genrand(19650218)`, from which `init_by_array` starts."""
 
@@ -156,6 +156,7 @@ def shuffle_nibbles(g: Any, packed: int, n: int) -> int:
     """Follow `shuffle` on n <= 15 items of four bits each. The lowest four bits are item 0."""
     for i in range(n - 1, 0, -1):
         j = randbelow(g, i + 1)
+        # Changing both items by their difference in bits swaps them.
         difference = ((packed >> (4 * i)) ^ (packed >> (4 * j))) & 15
         packed ^= (difference << (4 * i)) | (difference << (4 * j))
     return packed

@@ -99,14 +99,14 @@ def remove_all_processes(s: Any, host: int) -> None:
 @compiled
 def is_using_port(s: Any, t: Any, host: int, port: int) -> bool:
     """Follow `_is_host_using_port`. port: the port's number on this host, see `tables`."""
-    if t.listening_ports[host] >> port & 1:
+    if (t.listening_ports[host] >> port) & 1:
         return True
     if has_decoy_on_port(s, host, port, tables.N_DECOY_KINDS):
         return True
     # Each of Red's SSH sessions uses the port of SSH.
     process = s.first_process[host]
     while process != state.NO_PROCESS and port == tables.SSH_PORT:
-        if s.processes[process].kind & state.KIND == state.SSH:
+        if (s.processes[process].kind & state.KIND) == state.SSH:
             return True
         process = s.processes[process].next
     return False
@@ -145,7 +145,7 @@ def red_session(s: Any, host: int, index: int) -> int:
     """Return the process of Red's index-th session on a host, in the order of `State.sessions`."""
     process = s.first_process[host]
     while process != state.NO_PROCESS:
-        if s.processes[process].kind & state.KIND >= state.SHELL:
+        if (s.processes[process].kind & state.KIND) >= state.SHELL:
             if index == 0:
                 return process
             index -= 1
@@ -176,7 +176,8 @@ def use_ephemeral_port(s: Any, t: Any, host: int) -> None:
     port = randbelow(s, tables.N_EPHEMERAL)
     row = row_of_bits(s, t, host)
     if row >= 0:
-        if s.port_bits[row, port >> 5] >> (port & 31) & 1:
+        # A word of `port_bits` has the bits of 32 ports.
+        if (s.port_bits[row, port >> 5] >> (port & 31)) & 1:
             port = randbelow(s, tables.N_EPHEMERAL)
         s.port_bits[row, port >> 5] |= 1 << (port & 31)
         return
@@ -213,6 +214,7 @@ def take_listed_ports(s: Any, t: Any, host: int, keep: bool) -> None:
         if 0 <= port < tables.N_EPHEMERAL:
             if keep:
                 s.port_bits[1, port >> 5] |= 1 << (port & 31)
+            # The list's last entry takes the place of the removed one.
             n -= 1
             s.ports[port_place(s, side, i)] = s.ports[port_place(s, side, n)]
         else:

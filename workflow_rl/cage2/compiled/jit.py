@@ -73,8 +73,7 @@ def _tables_at(_typing_context: Any, records: Any, networks: Any, index: Any) ->
     """Return the record of tables in row `index` of networks, uint8 `[K, bytes]`.
 
     The number of hosts in `records` tells the capacity of the tables. Python passes tables as
-    bytes, because a second array of records would slow each call by a sixth of a step's time.
-    """
+    bytes, because a second array of records would slow each call by a sixth of a step's time."""
     hosts = records.dtype.typeof("n_red_sessions").shape[0]
     capacity = next(capacity for capacity in CAPACITIES if capacity.hosts == hosts)
     record = from_dtype(tables_dtype(capacity))

@@ -35,8 +35,7 @@ def count_costs(
     """Write the costs of the last step in each of the M chosen envs, float64 `[M, C]`.
 
     networks: see `step_envs`. actions: Blue's actions, `[M]`. held_before: the masks that
-    `note_held` wrote before the step.
-    """
+    `note_held` wrote before the step."""
     for i in range(len(chosen)):
         s = states[chosen[i]]
         t = tables_at(states, networks, s.network)

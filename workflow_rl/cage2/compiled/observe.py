@@ -20,7 +20,7 @@ _LEFT = {"": -1, "unknown": UNSURE, "clean": UNCOMPROMISED}
 LEAVES = np.array([_LEFT[kind.leaves] for kind in BLUE.values()])
 # The four bits that Blue sees of a host, as the four bytes of one word. So one write shows all four
 # bits. The index is activity + 4 * compromise, and byte k is bit k of the index.
-_BITS = [bytes((i & 1, i >> 1 & 1, i >> 2 & 1, i >> 3)) for i in range(16)]
+_BITS = [bytes((i & 1, (i >> 1) & 1, (i >> 2) & 1, i >> 3)) for i in range(16)]
 BYTES = np.array([int.from_bytes(of_index, "little") for of_index in _BITS], np.uint32)
 
 
@@ -39,7 +39,7 @@ def observe(s: Any, t: Any, kind: int, host: int, obs: Any) -> None:
     note_and_show(s, t, kind, host, activity, seen_on, s.malware_found, obs)
     if t.is_cage1 and decoy_host != NONE and (decoy_host != seen_on or activity == NO_ACTIVITY):
         # In CAGE-1, Blue's table shows a new decoy of Blue's own as a scan by Red.
-        obs[decoy_host] = BYTES[compromise_of(s, decoy_host) << 2 | SCAN]
+        obs[decoy_host] = BYTES[(compromise_of(s, decoy_host) << 2) | SCAN]
 
 
 @compiled
@@ -49,8 +49,7 @@ def note_and_show(
     """Update `s.compromise`, and write obs: uint32, one word for each host.
 
     kind, host: Blue's action. activity: what Blue saw in this step on the host `seen_on`.
-    malware_found: whether Blue's analysis found Red's files.
-    """
+    malware_found: whether Blue's analysis found Red's files."""
     if LEAVES[kind] >= 0 and compromise_of(s, host) != UNCOMPROMISED:
         set_compromise(s, host, LEAVES[kind])
     if activity == EXPLOITED:
@@ -65,7 +64,7 @@ def note_and_show(
     for i in range(16, n_hosts):
         obs[i] = BYTES[compromise_of(s, i) << 2]
     if activity != NO_ACTIVITY:
-        obs[seen_on] = BYTES[compromise_of(s, seen_on) << 2 | activity]
+        obs[seen_on] = BYTES[(compromise_of(s, seen_on) << 2) | activity]
 
 
 @compiled
@@ -96,7 +95,7 @@ def count_bits(mask: int) -> int:
 @compiled
 def compromise_of(s: Any, host: int) -> int:
     """Return a host's compromise as Blue's table shows it."""
-    return int64(s.compromise[host >> 4]) >> 2 * (host & 15) & 3
+    return (int64(s.compromise[host >> 4]) >> (2 * (host & 15))) & 3
 
 
 @compiled
@@ -104,7 +103,7 @@ def set_compromise(s: Any, host: int, compromise: int) -> None:
     """Set a host's compromise, which stays until it is set again, as in CybORG's `blue_info`."""
     shift = 2 * (host & 15)
     others = int64(s.compromise[host >> 4]) & ~(3 << shift)
-    s.compromise[host >> 4] = others | compromise << shift
+    s.compromise[host >> 4] = others | (compromise << shift)
 
 
 @compiled
@@ -112,14 +111,13 @@ def reward(s: Any, t: Any, kind: int) -> float:
     """Follow `HybridAvailabilityConfidentialityRewardCalculator`, and add the action's cost.
 
     CybORG sums floats and rounds the sum to tenths. A sum of whole tenths gives the same number. As
-    in CybORG, a reward of zero is 0.0 and never -0.0.
-    """
+    in CybORG, a reward of zero is 0.0 and never -0.0."""
     tenths = int(tables.COST[kind])
     for service in range(len(s.ot_running)):
         if not s.ot_running[service]:
             tenths += t.worth_of_ot_service[service]
     # CybORG counts Red's own host as owned from the start. `is_owned` leaves this host out.
-    owned = s.is_owned | int64(1) << int64(t.red_host)
+    owned = s.is_owned | (int64(1) << int64(t.red_host))
     for i in range(len(tables.WORTHS)):
         tenths += count_bits(owned & t.worth[i]) * tables.WORTHS[i]
     return -tenths / 10.0

@@ -1,8 +1,7 @@
 """The workers' fork server imports this module if the workers play the compiled simulator.
 
 The import compiles the simulator and Blue's belief, or loads their compiled code from disk. All
-workers share the memory of this code.
-"""
+workers share the memory of this code."""
 
 from __future__ import annotations
 

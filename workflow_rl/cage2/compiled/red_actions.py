@@ -42,7 +42,7 @@ def is_reachable(s: Any, t: Any, subnet: int) -> bool:
         return t.reach[subnet] == tables.OPEN
     n_sessions = 0
     for host in range(len(t.subnet)):
-        n_sessions += (t.enterprise >> host & 1) * s.n_red_sessions[host]
+        n_sessions += ((t.enterprise >> host) & 1) * s.n_red_sessions[host]
     return n_sessions > 0
 
 
@@ -87,17 +87,17 @@ def discover_network_services(s: Any, t: Any, host: int) -> bool:
     if s.n_events == 0:
         return True
     # In CAGE-1, a scan adds to the ports that Red knows. In CAGE-2, a scan replaces these ports.
-    forgets = not t.is_cage1 or not s.scanned_by_session >> host & 1
+    forgets = not t.is_cage1 or not ((s.scanned_by_session >> host) & 1)
     known = 0 if forgets else int(s.known_ports[host])
     s.scanned_by_session |= 1 << host
-    s.known_ports[host] = known | ports & int(t.exploits)
+    s.known_ports[host] = known | (ports & int(t.exploits))
     return True
 
 
 @compiled
 def exploit_remote_service(s: Any, t: Any, host: int) -> bool:
     """Follow `ExploitRemoteService` with its `DefaultExploitActionSelector`."""
-    if not s.scanned_by_session >> host & 1:
+    if not ((s.scanned_by_session >> host) & 1):
         return False
     exploit = choose_exploit(s, int(s.known_ports[host]))
     if exploit == state.NONE or not is_reachable(s, t, t.subnet[host]):
@@ -115,12 +115,12 @@ def choose_exploit(s: Any, ports: int) -> int:
     probability ODDS_OF_TOP_CHOICE, or else draws another exploit. Return NONE if no port of the
     mask has an exploit."""
     options = ports
-    if not ports & ((1 << tables.HTTP_RFI) | (1 << tables.HTTPS_RFI)):
+    if not (ports & ((1 << tables.HTTP_RFI) | (1 << tables.HTTPS_RFI))):
         options &= ~(1 << tables.SQL_INJECTION)
     n_options, top = 0, state.NONE
     for i in range(tables.N_EXPLOITS - 1, -1, -1):
         exploit = int(tables.PREFERENCE[i])
-        if options >> exploit & 1:
+        if (options >> exploit) & 1:
             n_options += 1
             top = exploit
     if n_options < 2:
@@ -130,8 +130,8 @@ def choose_exploit(s: Any, ports: int) -> int:
         return top
     options &= ~(1 << top)
     exploit = 0
-    while index or not options >> exploit & 1:
-        index -= options >> exploit & 1
+    while index or not ((options >> exploit) & 1):
+        index -= (options >> exploit) & 1
         exploit += 1
     return exploit
 
@@ -150,13 +150,13 @@ def exploit_service(s: Any, t: Any, host: int, exploit: int) -> bool:
             return False
         hosts.use_ephemeral_port(s, t, host)
         show_connection(s, host, exploit)
-        if t.decoys_fail[host] >> exploit & 1:
+        if (t.decoys_fail[host] >> exploit) & 1:
             return False
         if not t.is_cage1:
             show_connection(s, host, exploit)
             return False
         # In CAGE-1, a decoy gives Red a session in the decoy's sandbox.
-        as_root = s.processes[decoy].kind & state.PRIVILEGED != 0
+        as_root = (s.processes[decoy].kind & state.PRIVILEGED) != 0
         kind = state.SHELL | state.SANDBOX
     else:
         hosts.use_ephemeral_port(s, t, host)
@@ -218,7 +218,7 @@ def privilege_escalate(s: Any, t: Any, host: int) -> bool:
     """Follow `PrivilegeEscalate` with `JuicyPotato` or `V4L2KernelExploit`, then `ExploreHost`.
 
     On Red's own host, Red has a privileged session from the start."""
-    if host != t.red_host and not s.is_owned >> host & 1:
+    if host != t.red_host and not ((s.is_owned >> host) & 1):
         if s.n_red_sessions[host] == 0:
             return False
         session = hosts.red_session(s, host, randbelow(s, s.n_red_sessions[host]))
@@ -244,7 +244,7 @@ def impact(s: Any, t: Any, host: int) -> bool:
         if s.n_red_sessions[host] == 0:
             return False
         # If Red has no privileged session on the host, CybORG draws one of Red's sessions.
-        if not s.is_owned >> host & 1:
+        if not ((s.is_owned >> host) & 1):
             randbelow(s, s.n_red_sessions[host])
     service = t.ot_number[host]
     if not s.knows_ot_service or service == tables.NONE:

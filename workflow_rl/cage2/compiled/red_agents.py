@@ -2,8 +2,7 @@
 
 `red_hypothesis` also calls `begin_red` and the functions that draw no random numbers. Where an
 agent draws, Blue's belief has one hypothesis for each result. The shared functions take any record
-with the fields `error`, `n_events` and `state.red_fields`.
-"""
+with the fields `error`, `n_events` and `state.red_fields`."""
 
 from __future__ import annotations
 
@@ -78,14 +77,13 @@ def choose_as_red(s: Any, t: Any) -> None:
 def b_line(s: Any, t: Any) -> None:
     """Follow `B_lineAgent.get_action`.
 
-    An action that B_line repeats keeps its target. So the first host determines all targets.
-    """
+    An action that B_line repeats keeps its target. So the first host determines all targets."""
     action = next_of_b_line(s)
-    if action == CHOOSES_FIRST_HOST and not (s.b_line_made >> action) & 1:
+    if action == CHOOSES_FIRST_HOST and not ((s.b_line_made >> action) & 1):
         # In CAGE-1, B_line always takes the first host.
         number = 0 if t.is_cage1 else randbelow(s, int64(t.n_first_hosts))
         s.b_line_host = t.first_hosts[number]
-    reads_a_scan = ((READ_A_SCAN & ~s.b_line_made) >> action) & 1 != 0
+    reads_a_scan = (((READ_A_SCAN & ~s.b_line_made) >> action) & 1) != 0
     if reads_a_scan and s.n_events == 0:
         s.error = CYBORG_FAILS
         return
@@ -107,7 +105,7 @@ def next_of_b_line(s: Any) -> int:
     while True:
         action = min(action + 1, LAST) if succeeded else int(AFTER_FAILURE[action])
         # The first exploit of the OT host needs the result of the last scan. Later ones do not.
-        was_made = (s.b_line_made >> action) & 1 != 0
+        was_made = ((s.b_line_made >> action) & 1) != 0
         if was_made or action != EXPLOITS_OT_HOST or s.n_events > 0:
             return action
         # The last scan showed nothing, because Red cannot reach the OT host. B_line goes on as
@@ -139,7 +137,7 @@ def meander(s: Any, t: Any) -> None:
         target = first_of_list(s, t, int(kind), int(targets))
     act_as_meander(s, int(kind), target)
     # CybORG refuses an Impact on a host whose name Red does not know.
-    if kind == tables.IMPACT and not (s.known_hostnames >> target) & 1:
+    if kind == tables.IMPACT and not ((s.known_hostnames >> target) & 1):
         s.red_kind = tables.REFUSED
 
 
@@ -147,7 +145,7 @@ def meander(s: Any, t: Any) -> None:
 def lowest_bit(mask: int) -> int:
     """Return the number of a mask's lowest bit."""
     i = 0
-    while not (mask >> i) & 1:
+    while not ((mask >> i) & 1):
         i += 1
     return i
 
@@ -156,7 +154,7 @@ def lowest_bit(mask: int) -> int:
 def first_in_order(s: Any, t: Any, kind: int, targets: int) -> int:
     """Return the host of a mask that comes first in Red's action space: see `address_order`."""
     target, first, bound = lowest_bit(targets), int(s.first_address), int64(t.bound_host)
-    comes_first = bound <= target < first and (targets >> first) & 1 != 0
+    comes_first = bound <= target < first and ((targets >> first) & 1) != 0
     # An escalation names a host by its hostname, and hostnames are in the order of hosts.
     return first if comes_first and kind != tables.ESCALATE else target
 
@@ -176,7 +174,7 @@ def first_of_nibbles(s: Any, t: Any, kind: int, targets: int) -> int:
         hostnames = shuffle_nibbles(s, in_order, n_hosts)
         if kind == tables.ESCALATE:
             order = hostnames
-    while not (targets >> (order & 15)) & 1:
+    while not ((targets >> (order & 15)) & 1):
         order >>= 4
     return order & 15
 
@@ -215,7 +213,7 @@ def first_of_list(s: Any, t: Any, kind: int, targets: int) -> int:
         if kind == tables.ESCALATE:
             order = hostnames
     i = 0
-    while not (targets >> order[i]) & 1:
+    while not ((targets >> order[i]) & 1):
         i += 1
     return order[i]
 
@@ -224,15 +222,14 @@ def first_of_list(s: Any, t: Any, kind: int, targets: int) -> int:
 def meanders_options(s: Any, t: Any) -> tuple[np.int64, np.int64]:
     """Return the kind of the next action, and the mask of its possible targets.
 
-    RED_SLEEP means that CybORG's agent raises an error, because it has nothing left to do.
-    """
+    RED_SLEEP means that CybORG's agent raises an error, because it has nothing left to do."""
     # All integers are signed here: numba turns a mix of signed and unsigned integers into a float.
     goal = int64(t.op_server)
-    if goal != NONE and s.meander_escalated >> goal & 1 and not t.is_cage1:
+    if goal != NONE and ((s.meander_escalated >> goal) & 1) and not t.is_cage1:
         return int64(tables.IMPACT), int64(1) << goal
     for i in range(t.n_subnets):
         subnet = int64(t.subnets_by_host[i])
-        if (s.known_subnets & ~s.meander_subnets) >> subnet & 1:
+        if ((s.known_subnets & ~s.meander_subnets) >> subnet) & 1:
             return int64(tables.DISCOVER_SYSTEMS), int64(1) << subnet
     hosts = int64(s.known_addresses & ~s.meander_scanned)
     if hosts != 0:

@@ -74,8 +74,7 @@ def begin_hypothesis(h: Any, t: Any, red_agent: int) -> None:
 def is_same(a: Any, b: Any) -> bool:
     """Return whether two hypotheses agree in every field on which a later step can depend.
 
-    RedMeander learns from its last action at once, so this action's targets are not compared.
-    """
+    RedMeander learns from its last action at once, so this action's targets are not compared."""
     if (
         a.red_agent != b.red_agent
         or a.sessions != b.sessions
@@ -118,7 +117,7 @@ def after_blue(h: Any, kind: int, host: int) -> None:
         h.has_malware &= ~bit
         h.sandboxed &= ~bit
         h.drawn[host] = 0
-    elif kind == tables.REMOVE and h.removable & ~h.is_owned & bit:
+    elif kind == tables.REMOVE and (h.removable & ~h.is_owned & bit):
         h.sessions &= ~bit
         h.removable &= ~bit
 
@@ -144,7 +143,7 @@ def reds_options(h: Any, t: Any) -> tuple[np.int64, np.int64]:
 @compiled
 def is_within_reach(h: Any, t: Any, subnet: int) -> bool:
     """Return whether Red reaches a subnet: see `red_actions.is_reachable`."""
-    return t.reach[subnet] != tables.GUARDED or (h.sessions | h.sandboxed) & t.enterprise != 0
+    return t.reach[subnet] != tables.GUARDED or ((h.sessions | h.sandboxed) & t.enterprise) != 0
 
 
 @compiled
@@ -181,7 +180,7 @@ def odds_of(
 def chooses_session(h: Any, target: int) -> bool:
     """Return whether an escalation draws one of two sessions: a usual session, or a session in a
     sandbox, with which the escalation fails."""
-    return (h.sessions & h.sandboxed & ~h.is_owned) >> target & 1 != 0
+    return (((h.sessions & h.sandboxed & ~h.is_owned) >> target) & 1) != 0
 
 
 @compiled
@@ -189,10 +188,10 @@ def succeeds(h: Any, t: Any, kind: int, target: int) -> bool:
     """Return whether an action that Blue cannot see succeeds. No random draw decides this."""
     if kind == tables.DISCOVER_SYSTEMS:
         return is_within_reach(h, t, target)
-    has_session = h.sessions >> target & 1 != 0
+    has_session = ((h.sessions >> target) & 1) != 0
     if kind == tables.ESCALATE:
         return target == t.red_host or has_session
-    has_session |= h.sandboxed >> target & 1 != 0
+    has_session |= ((h.sandboxed >> target) & 1) != 0
     return kind == tables.IMPACT and has_session and h.knows_ot_service
 
 
@@ -202,9 +201,9 @@ def odds_of_exploit(
 ) -> None:
     """Do what `odds_of` does, for an exploit: see `red_actions.exploit_remote_service`."""
     found = (t.listening_ports[host] | decoy_ports(h.decoys_when_scanned[host])) & t.exploits
-    if not found & (1 << tables.HTTP_RFI | 1 << tables.HTTPS_RFI):
+    if not (found & ((1 << tables.HTTP_RFI) | (1 << tables.HTTPS_RFI))):
         found &= ~(1 << tables.SQL_INJECTION)
-    is_scanned = h.scanned_by_session >> host & 1
+    is_scanned = (h.scanned_by_session >> host) & 1
     if not found or not is_scanned or not is_within_reach(h, t, t.subnet[host]):
         odds[FAILED] += 1.0 if activity == NO_ACTIVITY else 0.0
         return
@@ -216,13 +215,13 @@ def odds_of_exploit(
     chance = tables.ODDS_OF_TOP_CHOICE if n_others else 1.0
     for i in range(tables.N_EXPLOITS):
         exploit = tables.PREFERENCE[i]
-        if not found >> exploit & 1:
+        if not ((found >> exploit) & 1):
             continue
         vulnerability = t.vulnerability[host, exploit]
         is_open = vulnerability != tables.NOT_VULNERABLE
         as_root = vulnerability == tables.VULNERABLE_AS_ROOT
         port = 1 << exploit
-        if not is_open and not in_place & port:
+        if not is_open and not (in_place & port):
             odds[FAILED] += chance if activity == NO_ACTIVITY else 0.0
         elif exploit == tables.SSH_BRUTE_FORCE:
             shown = activity_of(tables.WORDS_OF_BRUTE_FORCE, port, False, is_new_decoy)
@@ -238,7 +237,7 @@ def odds_of_exploit(
                 seen = unseen = SANDBOX
             elif as_root:
                 seen, unseen = ROOT_SHELL, UNSEEN_ROOT_SHELL
-            shown = activity_of(2, port | 1 << tables.EPHEMERAL, True, is_new_decoy)
+            shown = activity_of(2, port | (1 << tables.EPHEMERAL), True, is_new_decoy)
             if activity == shown:
                 odds[seen] += chance * caught
             shown = activity_of(1, port, False, is_new_decoy)
@@ -300,7 +299,7 @@ def after_red(h: Any, t: Any, kind: int, target: int, outcome: int, decoys: int)
 @compiled
 def gain_session(h: Any, bit: int, outcome: int) -> None:
     """Start a session of Red. Remove can end a session that monitoring noticed as a user's."""
-    had_others = h.sessions & ~h.removable & bit != 0
+    had_others = (h.sessions & ~h.removable & bit) != 0
     h.sessions |= bit
     h.known_hostnames |= bit
     if outcome == SHELL and not had_others:
@@ -318,7 +317,7 @@ def possible_decoys(t: Any, host: int) -> int:
     """Return the mask of the kinds of decoys that CAGE-1's Misinform can set up on a host."""
     kinds = 0
     for kind in MISINFORM_KINDS:
-        if not t.listening_ports[host] >> tables.DECOY_PORT[kind] & 1:
+        if not ((t.listening_ports[host] >> tables.DECOY_PORT[kind]) & 1):
             kinds |= 1 << kind
     return kinds
 
@@ -334,8 +333,8 @@ def symmetry_weight(decoys: int, fresh: int) -> int:
     weight = 1
     for i in range(len(PAIRS)):
         first, second = 1 << PAIRS[i, 0], 1 << PAIRS[i, 1]
-        has_first, has_second = decoys & first != 0, decoys & second != 0
-        is_fresh = fresh & first != 0 and fresh & second != 0
+        has_first, has_second = (decoys & first) != 0, (decoys & second) != 0
+        is_fresh = (fresh & first) != 0 and (fresh & second) != 0
         if is_fresh and has_second and not has_first:
             return 0
         if is_fresh and has_first and not has_second:
@@ -348,6 +347,6 @@ def decoy_ports(decoys: int) -> int:
     """Return the mask of the ports that these decoys open."""
     ports = 0
     for decoy in range(tables.N_DECOYS):
-        if decoys >> decoy & 1:
+        if (decoys >> decoy) & 1:
             ports |= 1 << tables.DECOY_PORT[decoy]
     return ports

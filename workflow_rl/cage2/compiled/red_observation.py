@@ -36,8 +36,7 @@ def observation_of(before: Any, after: Any, notes: Any, tables: Tables) -> Shown
     """Return what CybORG shows Red now.
 
     before: the network, a record of `state.STATE`, right before Red's last action. after: the
-    network now. notes: see `red_steps.notes_for`, right after Red's last action.
-    """
+    network now. notes: see `red_steps.notes_for`, right after Red's last action."""
     action = int(notes["action"])
     if action == NOTHING:
         return {"success": None} | _first(tables, after)
@@ -126,6 +125,7 @@ def _escalated(tables: Tables, before: Any, host: int, notes: Any) -> Shown:
         if row["kind"] & PRIVILEGED:
             ident, pid = int(notes["ident"][slot]), int(row["pid"])
             return _with_process(ident, pid, _type_of(row), user)
+    # Repeat the draw of `privilege_escalate`.
     slot, row = EpisodeRandom(np.array([before]), 0).choice(sessions)
     session = {"Username": user, "ID": int(notes["ident"][slot]), "Type": _type_of(row)}
     return {"Sessions": [session | {"Agent": "Red"}]}
@@ -234,7 +234,7 @@ def _port_of_session(tables: Tables, before: Any, host: int, is_ssh: bool) -> in
         return drawn
 
     options = int(before["known_ports"][host])
-    if not options & ((1 << constants.HTTP_RFI) | (1 << constants.HTTPS_RFI)):
+    if not (options & ((1 << constants.HTTP_RFI) | (1 << constants.HTTPS_RFI))):
         options &= ~(1 << constants.SQL_INJECTION)
     if options.bit_count() > 1:  # These are the two draws of `choose_exploit`.
         draws.random()

@@ -136,8 +136,7 @@ class RedSimulator(BatchedSimulator):
     ) -> None:
         """Play one step with the actions of both sides, in envs whose `red_agent` is not compiled.
 
-        The arrays `[N]` are not checked. red_actions: indices into `Scenario.red_action_names`.
-        """
+        The arrays `[N]` are not checked. red_actions: indices into `Scenario.red_action_names`."""
         self._play_reds(actions, red_actions, chosen, with_blue=True)
 
     def addresses(self, env: int) -> tuple[str, ...]:

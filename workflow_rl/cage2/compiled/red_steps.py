@@ -129,7 +129,7 @@ def red_half(s: Any, t: Any, notes: Any, action: int) -> None:
         known = int64(s.known_subnets)
     elif kind == tables.ESCALATE or kind == tables.IMPACT:
         known = int64(s.known_hostnames)
-    is_possible = kind == tables.RED_SLEEP or known >> target & 1 != 0
+    is_possible = kind == tables.RED_SLEEP or ((known >> target) & 1) != 0
     s.red_kind = kind if is_possible else tables.REFUSED
     s.red_target = target
     notes.action = action
@@ -142,8 +142,8 @@ def red_half(s: Any, t: Any, notes: Any, action: int) -> None:
         notes.ident[s.last_process[target]] = notes.n_sessions
         notes.n_sessions += 1
     elif kind == tables.ESCALATE or kind == tables.IMPACT:
-        notes.entered = int64(notes.entered) & ~bit | (bit if succeeded else 0)
-        notes.owned = int64(notes.owned) & ~bit | (bit if succeeded else 0)
+        notes.entered = (int64(notes.entered) & ~bit) | (bit if succeeded else 0)
+        notes.owned = (int64(notes.owned) & ~bit) | (bit if succeeded else 0)
 
 
 @compiled
@@ -164,15 +164,15 @@ def show_success(s: Any, t: Any, row: Any) -> None:
 def show(s: Any, t: Any, notes: Any, row: Any) -> None:
     """Write what Red knows, and which actions are possible, into a row: see `step_reds`."""
     for subnet in range(t.n_subnets):
-        row[subnet] = s.known_subnets >> subnet & 1
+        row[subnet] = (s.known_subnets >> subnet) & 1
     column = t.n_subnets
     # The columns are in the order of `scenario2.FACTS_OF_A_HOST`.
     for host in range(t.n_hosts):
-        row[column] = s.known_addresses >> host & 1
-        row[column + 1] = s.known_hostnames >> host & 1
-        row[column + 2] = s.scanned_by_session >> host & 1
-        row[column + 3] = notes.entered >> host & 1
-        row[column + 4] = notes.owned >> host & 1
+        row[column] = (s.known_addresses >> host) & 1
+        row[column + 1] = (s.known_hostnames >> host) & 1
+        row[column + 2] = (s.scanned_by_session >> host) & 1
+        row[column + 3] = (notes.entered >> host) & 1
+        row[column + 4] = (notes.owned >> host) & 1
         column += tables.N_FACTS_OF_A_HOST
     # The first action, Sleep, is always possible.
     row[t.red_obs_size] = 1

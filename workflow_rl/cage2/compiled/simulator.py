@@ -21,8 +21,7 @@ from workflow_rl.cage2.scenario.simulator_protocol import Facts
 class CompiledSimulator(OneNetwork[BatchedSimulator]):
     """A `simulator_protocol.Simulator` that plays one compiled network.
 
-    max_steps: the longest episode. attackers: further red agents, by name. tables: the scenario.
-    """
+    max_steps: the longest episode. attackers: further red agents, by name. tables: the scenario."""
 
     def __init__(
         self,
@@ -42,8 +41,7 @@ class CompiledSimulator(OneNetwork[BatchedSimulator]):
     def step(self, action: int) -> tuple[NDArray[np.uint8], float]:
         """Play one step. Return the observation, which the next call overwrites, and the reward.
 
-        action: an index into `Scenario.action_names`.
-        """
+        action: an index into `Scenario.action_names`."""
         batch = self.batch
         self._action[0] = action
         batch.play(self._action, self.chosen)

@@ -256,6 +256,6 @@ class Tables(NamedTuple):
     @property
     def decoy_fits(self) -> NDArray[np.bool_]:
         """Whether a decoy can ever be set up on a host, bool `[hosts, N_DECOYS]`."""
-        port_in_use = self.of["listening_ports"][:, None] >> DECOY_FREE_PORT[:N_DECOYS] & 1
+        port_in_use = (self.of["listening_ports"][:, None] >> DECOY_FREE_PORT[:N_DECOYS]) & 1
         fits: NDArray[np.bool_] = self.of["decoy_runs_on"].T & (port_in_use == 0)
         return fits

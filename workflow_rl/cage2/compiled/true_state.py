@@ -1,8 +1,7 @@
 """Show an agent the true state of Scenario 2 and of Red's program, as bits.
 
 The bits leave out only the generator of random numbers. The protocol does not score agents that see
-the true state. Training such an agent measures what hidden information costs Blue.
-"""
+the true state. Training such an agent measures what hidden information costs Blue."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ def show_state(s: Any, t: Any, obs: Any, shown: Any) -> None:
         s.meander_mapped,
     ):
         for host in range(t.n_hosts):
-            shown[column + host] = hosts >> host & 1
+            shown[column + host] = (hosts >> host) & 1
         column += t.n_hosts
     # After some actions, `red_target` is no host. The other fields are NONE until they are set.
     for host in (s.meander_last_host, s.meander_last_address, s.b_line_host, s.red_target):
@@ -58,7 +57,7 @@ def show_state(s: Any, t: Any, obs: Any, shown: Any) -> None:
     for host in range(t.n_hosts):
         shown[column] = s.n_red_sessions[host] > 0
         for exploit in range(tables.N_EXPLOITS):
-            shown[column + 1 + exploit] = s.known_ports[host] >> exploit & 1
+            shown[column + 1 + exploit] = (s.known_ports[host] >> exploit) & 1
         column += 1 + tables.N_EXPLOITS
         process = s.first_process[host]
         while process != NO_PROCESS:
@@ -73,7 +72,7 @@ def show_state(s: Any, t: Any, obs: Any, shown: Any) -> None:
         column += 1
     for subnets in (s.known_subnets, s.meander_subnets):
         for subnet in range(t.n_subnets):
-            shown[column + subnet] = subnets >> subnet & 1
+            shown[column + subnet] = (subnets >> subnet) & 1
         column += t.n_subnets
     if s.red_agent < len(RED_AGENTS):
         shown[column + s.red_agent] = 1

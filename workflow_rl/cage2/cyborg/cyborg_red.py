@@ -2,8 +2,7 @@
 
 The user's class derives from csle-cyborg's `BaseAgent`. Its code imports actions, enums and the
 random generator from the published csle-cyborg, but the simulator has a private copy of these. So
-this module copies the class by value. The copied class uses the private copy of csle-cyborg.
-"""
+this module copies the class by value. The copied class uses the private copy of csle-cyborg."""
 
 from __future__ import annotations
 
@@ -38,8 +37,7 @@ class OwnRedSimulator(SpedUpSimulator):
     space. The simulator never calls the agent's `train`. The agent must draw all random numbers
     from Python's `random`, so that the episode's seed determines them.
 
-    red: the agent's class, or an object of the class, which is copied.
-    """
+    red: the agent's class, or an object of the class, which is copied."""
 
     def __init__(self, name: str, red: Any, scenario: Scenario | None = None) -> None:
         super().__init__(scenario)
@@ -99,8 +97,7 @@ def privately(red: Any) -> Any:
     """Return a copy of a class or object. The copy uses the private copy of csle-cyborg.
 
     This also copies functions and classes of the same package. Raises AttackerError if a function
-    or class cannot be copied.
-    """
+    or class cannot be copied."""
     kind = red if isinstance(red, type) else type(red)
     with _by_value(kind.__module__.partition(".")[0]):
         try:

@@ -14,8 +14,7 @@ SERVICES = ("apache2", "femitter", "haraka", "smss", "sshd", "svchost", "tomcat"
 def cyborg_network(env: Cage2Env) -> dict[str, Any]:
     """Return the values of `compiled_network`, read from CybORG's true state.
 
-    The value of a session is its PID, and whether its user is root or SYSTEM.
-    """
+    The value of a session is its PID, and whether its user is root or SYSTEM."""
     state, known, _ = network_parts(env)
     hosts = env.scenario.hosts
     subnets = {state.subnets[cidr].name: str(cidr) for cidr in state.subnets}

@@ -2,8 +2,7 @@
 
 CybORG imports Stable-Baselines3 for one agent, which is never used here. CybORG's requirements lack
 Stable-Baselines3, and its import would load torch. This module lets the package and a user's code
-import csle-cyborg without Stable-Baselines3. Every worker imports this module.
-"""
+import csle-cyborg without Stable-Baselines3. Every worker imports this module."""
 
 from __future__ import annotations
 

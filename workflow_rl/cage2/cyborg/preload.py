@@ -1,8 +1,7 @@
 """The workers' fork server imports this module if the workers play CybORG.
 
 An env imports CybORG and fills caches, which stay when the env is gone. All workers share the
-memory of these modules and caches.
-"""
+memory of these modules and caches."""
 
 from __future__ import annotations
 

@@ -25,8 +25,7 @@ class ShownRed:
     def after(self, action: str) -> dict[str, Any]:
         """Return Red's observation, and the row that `Cage2RedEnv` would show.
 
-        Call this once after each step. action: Red's action, one of `Scenario.red_action_names`.
-        """
+        Call this once after each step. action: Red's action, one of `Scenario.red_action_names`."""
         state, known, shown = network_parts(self._env)
         observation = in_plain_values(shown)
         succeeded = None if action == "Sleep" else observation["success"]

@@ -1,7 +1,6 @@
 """Make a simulator of CAGE Challenge 2 by its name. Only then is the simulator's module imported.
 
-Only this package's modules import CybORG. These modules never import torch: workers stay small.
-"""
+Only this package's modules import CybORG. These modules never import torch: workers stay small."""
 
 from __future__ import annotations
 
@@ -35,8 +34,7 @@ def make_simulator(
 
     attacker: if given, the only red agent, which is not in RED_AGENTS. If one of SIMULATORS cannot
     play this attacker, the other simulator does. Raises ValueError, ScenarioError for a scenario
-    with other rules, or AttackerError for an attacker that cannot play.
-    """
+    with other rules, or AttackerError for an attacker that cannot play."""
     if name not in (*SIMULATORS, PUBLISHED):
         raise ValueError(f"simulator={name!r}: choose one of {', '.join(SIMULATORS)}")
     scenario = scenario or Scenario.scenario2()
@@ -84,8 +82,7 @@ class SimulatorVersion(NamedTuple):
     """Name and version of a CybORG package, and the commit of the challenge that plays alike.
 
     Scores from different commits cannot be compared. csle-cyborg 0.0.3 plays exactly like commit
-    26ce1c1 of CAGE-2's repository.
-    """
+    26ce1c1 of CAGE-2's repository."""
 
     name: str
     version: str
@@ -99,8 +96,7 @@ def simulator_version(simulator: str, is_cage1: bool = False) -> SimulatorVersio
     """Return the version of the CybORG package that a simulator of SIMULATORS plays or equals.
 
     A commit that cannot be found is "unknown". is_cage1: whether the scenario has the rules of CAGE
-    Challenge 1.
-    """
+    Challenge 1."""
     if simulator == "compiled":
         published = SimulatorVersion("CAGE-1's CybORG", "1.2", CAGE1_COMMIT)
         if not is_cage1:

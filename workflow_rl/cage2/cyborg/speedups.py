@@ -41,8 +41,7 @@ def restore_host(host: Any) -> None:
     """Follow `Host.restore`: copy each process of the backup.
 
     CybORG makes each process anew from its parts. The new process equals the backup's process,
-    because the backup never changes. So a copy is exact.
-    """
+    because the backup never changes. So a copy is exact."""
     host.events = {"NetworkConnections": [], "ProcessCreation": []}
     host.files = []
     host.sessions = {agent: list(idents) for agent, idents in host.original_sessions.items()}
@@ -83,8 +82,7 @@ class SpedUpSimulator:
     """A scenario in the private copy of csle-cyborg, with its state, actions and red agents.
 
     This class replaces CybORG's environment controller and wrappers. It leaves out Green, because
-    Green's agent sleeps, which draws nothing and changes nothing.
-    """
+    Green's agent sleeps, which draws nothing and changes nothing."""
 
     def __init__(self, played: Scenario | None = None) -> None:
         played = played or Scenario.scenario2()
@@ -127,8 +125,7 @@ class SpedUpSimulator:
         """Play one step. Return the observation (four bits for each host) and the reward.
 
         CybORG lists Blue's possible actions anew in every step. This list never changes, because
-        all of Blue's actions on the scenario's hosts are always valid.
-        """
+        all of Blue's actions on the scenario's hosts are always valid."""
         CYBORG.let_play(self)
         state = self._state
         blue = self._blue_actions[action]
@@ -191,8 +188,7 @@ class SpedUpSimulator:
 
         An observation may hold loopback interfaces of explored hosts, which this function removes.
         All other entries are inside the network. Red's action space keeps only hostnames, subnets
-        and addresses, because the red agents and the check of their actions read nothing else.
-        """
+        and addresses, because the red agents and the check of their actions read nothing else."""
         known = self._red_knows
         for name, host in obs.data.items():
             if name == "success":

@@ -79,8 +79,7 @@ class Cage2DuelEnv(PlainParallelEnv):
 
     Raises:
         ValueError: an argument is out of range, or there is no such scenario.
-        TypeError: `render_mode` is not None.
-    """
+        TypeError: `render_mode` is not None."""
 
     metadata = {"name": "CAGE2-duel-v0", "render_modes": [], "is_parallelizable": True}  # noqa: RUF012
 
@@ -108,8 +107,7 @@ class Cage2DuelEnv(PlainParallelEnv):
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Begin an episode. Return the observations and the infos. Options have no effect.
 
-        Raises ValueError if the seed is not from 0 to 2**63 - 1.
-        """
+        Raises ValueError if the seed is not from 0 to 2**63 - 1."""
         if seed is not None:
             seed = checks.checked_seed(seed)
         if seed is not None or self._generator is None:

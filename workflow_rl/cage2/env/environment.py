@@ -98,8 +98,7 @@ class Cage2(AgainstReds):
         """Return the `AttackerBatch` of each red agent of the user's own, by name.
 
         Raises ConfigError for a red agent that compiled code cannot play. why: the reason why
-        compiled code has to play all red agents, for the message.
-        """
+        compiled code has to play all red agents, for the message."""
         if not self.reds.foreign:
             return {}
         from workflow_rl.cage2.red.user_reds import batches_of

@@ -51,8 +51,7 @@ class Cage2RedEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
 
     Raises:
         ValueError: an argument is out of range, or there is no such scenario.
-        TypeError: `render_mode` is not None.
-    """
+        TypeError: `render_mode` is not None."""
 
     metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
 

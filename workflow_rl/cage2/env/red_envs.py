@@ -27,8 +27,7 @@ class RedEnvs(NetworkEnvs):
     Scenario 2, and end with the mask of Red's actions.
 
     blue: an actor on records, see `agent.blue`, or None if Blue only sleeps. The caller must not
-    use this actor again.
-    """
+    use this actor again."""
 
     def __init__(self, max_steps: int, n_envs: int, blue: Actor | None, scenario: Scenario) -> None:
         super().__init__(n_envs, max_steps)

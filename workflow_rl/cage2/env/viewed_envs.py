@@ -59,8 +59,7 @@ class RecordView:
     """Shows records of Blue's observations: see `agent.blue` and `views.Sees`.
 
     A record describes the last step, so the first record of an episode has only the bits. envs: the
-    envs of the network, in compiled code or in CybORG.
-    """
+    envs of the network, in compiled code or in CybORG."""
 
     def __init__(self, envs: EnvBatch, network: Scenario) -> None:
         self._envs = envs
@@ -218,8 +217,7 @@ def viewed_envs(
 ) -> ViewedEnvs:
     """Return envs with the observations and choices of a policy: see `Cage2.view`.
 
-    facts: what Blue knows of the networks. teacher: see `ViewedEnvs`.
-    """
+    facts: what Blue knows of the networks. teacher: see `ViewedEnvs`."""
     playing = getattr(envs, "playing", None)
     if observation == "true-state":
         view: Sees = TrueStateView(envs)

@@ -6,5 +6,4 @@ agent, or several of these with weights. The output is an object that chooses Re
 Start reading at `roster`, which lists the challenge's red agents. `user_reds` makes users' red
 agents ready, and `cage.trial` tries them before a run. `knowledge` computes what Red knows.
 `cage2.attackers` has the interface of users' red agents. The programs of the challenge's red agents
-are in `compiled.red_agents`.
-"""
+are in `compiled.red_agents`."""

@@ -1,7 +1,6 @@
 """Attackers of CAGE-2 that were written by hand, as opponents and as examples.
 
-They play on any network. `roster.LIBRARY` has their names for `--red-agent`.
-"""
+They play on any network. `roster.LIBRARY` has their names for `--red-agent`."""
 
 from __future__ import annotations
 

@@ -8,8 +8,7 @@ Who plays where:
 - Programs with `get_action`, the method of csle-cyborg's agents, always play in CybORG, even if the
   simulator is "compiled". Some uses need compiled code: a vector env, a teacher, and the
   observation true-state. There, `batches_of` refuses these programs.
-- In a family of networks, only the challenge's red agents play: see `roster`.
-"""
+- In a family of networks, only the challenge's red agents play: see `roster`."""
 
 from __future__ import annotations
 
@@ -48,8 +47,7 @@ def with_policies(attackers: Attackers, scenario: Scenario) -> Attackers:
 def found(attacker: Attacker, scenario: Scenario) -> Any:
     """Return an attacker's class, object or `PolicyAttacker`. This may import the class's module.
 
-    scenario: the scenario that is played. Raises AttackerError.
-    """
+    scenario: the scenario that is played. Raises AttackerError."""
     if attacker.is_path:
         # The policy samples its actions. A policy that always takes its likeliest action may repeat
         # an action without effect.
@@ -71,8 +69,7 @@ def acts_in_cyborg(red: Any) -> bool:
 def in_cyborg(attackers: Attackers, scenario: Scenario) -> list[str]:
     """Return the names of the users' red agents that always play in CybORG.
 
-    All other red agents of users always play in compiled code. Raises AttackerError.
-    """
+    All other red agents of users always play in compiled code. Raises AttackerError."""
     return [
         attacker.name for attacker in attackers.foreign if acts_in_cyborg(found(attacker, scenario))
     ]
@@ -81,8 +78,7 @@ def in_cyborg(attackers: Attackers, scenario: Scenario) -> list[str]:
 def batch_of(red: Any) -> AttackerBatch:
     """Return a red agent as the `AttackerBatch` that compiled code needs.
 
-    red: a class, an object, or a `PolicyAttacker`. Objects are copied.
-    """
+    red: a class, an object, or a `PolicyAttacker`. Objects are copied."""
     if isinstance(red, PolicyAttacker):
         return copy.deepcopy(red)
     make = red if isinstance(red, type) else functools.partial(copy.deepcopy, red)
@@ -94,8 +90,7 @@ def batches_of(
 ) -> dict[str, AttackerBatch]:
     """Return the `AttackerBatch` of each attacker, by the attackers' names. Raises AttackerError.
 
-    why: the reason why compiled code has to play, for the message.
-    """
+    why: the reason why compiled code has to play, for the message."""
     reds = {attacker.name: found(attacker, scenario) for attacker in attackers}
     for name, red in reds.items():
         if acts_in_cyborg(red):

@@ -1,7 +1,6 @@
 """The actions of CAGE-2: Blue's actions and decoys, and Red's actions and exploits.
 
-All lists of actions follow from these tables, and all numbers from the order of a table's rows.
-"""
+All lists of actions follow from these tables, and all numbers from the order of a table's rows."""
 
 from __future__ import annotations
 

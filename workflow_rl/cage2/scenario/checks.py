@@ -1,8 +1,7 @@
 """Check that CybORG can play a scenario. Pydantic checks the shape, then functions look for errors.
 
 The limits are CybORG's limits, and the limits within which this package equals CybORG. If CybORG
-can play a scenario and compiled code cannot, `compiled.description` refuses the scenario.
-"""
+can play a scenario and compiled code cannot, `compiled.description` refuses the scenario."""
 
 from __future__ import annotations
 
@@ -279,8 +278,7 @@ def loaded(content: str) -> dict[str, Any]:
 def check_scenario(data: Mapping[str, Any], locate: Locate = _keys) -> None:
     """Raise ScenarioError for the first error in a scenario's data.
 
-    data: its keys are Agents, Hosts, Subnets, and Images, which has images by name.
-    """
+    data: its keys are Agents, Hosts, Subnets, and Images, which has images by name."""
     _parsed(_Scenario, data, locate)
     _refuse_first(_contradictions(data), locate)
 

@@ -1,8 +1,7 @@
 """Read and write scenario files in CybORG's format, which is YAML.
 
 The reader takes only mappings, lists and plain values, and notes the line of every entry. It never
-imports or calls what a file names, and opens no file outside of the scenario's folder.
-"""
+imports or calls what a file names, and opens no file outside of the scenario's folder."""
 
 from __future__ import annotations
 

@@ -29,8 +29,7 @@ class Simulator(Protocol):
     """One simulated network. A copy or a pickle plays on exactly as the original would.
 
     An observation is an array of 52 zeros and ones (any integer dtype), which the next call may
-    overwrite. No call changes the caller's `random` state.
-    """
+    overwrite. No call changes the caller's `random` state."""
 
     def reset(self, seed: int, red_agent: str) -> NDArray[Any]: ...
 

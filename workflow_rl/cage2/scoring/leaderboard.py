@@ -116,8 +116,7 @@ def champion_score(name: str = "champion") -> PublishedScore:
 def compared_scores(scenario: str = SCENARIO2) -> tuple[PublishedScore, ...]:
     """Return the scores that are shown beside an agent's score. A released agent's score is first.
 
-    scenario: the scenario's text. Only the challenges' own scenarios have scores.
-    """
+    scenario: the scenario's text. Only the challenges' own scenarios have scores."""
     if scenario == SCENARIO1B:
         return (champion_score("champion1b"), *TOP_SCORES_1B)
     return (champion_score(), *TOP_SCORES) if scenario == SCENARIO2 else ()
@@ -127,8 +126,7 @@ def known_returns(args: Mapping[str, Any]) -> dict[str, float]:
     """Return mean returns of the scripted agents, the challenge's winner and the champion, by name.
 
     args: the arguments of the `environment.Cage2` in which the episodes are played. If the
-    challenge does not score episodes of this length, there are no returns.
-    """
+    challenge does not score episodes of this length, there are no returns."""
     red_agents = REDS.read(args["red_agent"]).variants
     known = {}
     for score in (*SCRIPTED_HERE, TOP_SCORES[0], champion_score()):

@@ -47,8 +47,7 @@ def load_blue(
     """Return the agent of a run folder, checkpoint or policy file, or a released or scripted agent.
 
     network: the network in which the agent plays. None: see `TrainedBlue`. which, greedy: see
-    `load_saved`. Raises UserError, and ConfigError if the agent does not fit the network.
-    """
+    `load_saved`. Raises UserError, and ConfigError if the agent does not fit the network."""
     from workflow_rl.cage.replay_frame import shown_name
     from workflow_rl.runs.saved_agent import critic_at, saved_path
 
@@ -65,8 +64,7 @@ def load_trained(
 ) -> tuple[NumpyPolicy, Environment]:
     """Return the policy of a run folder, checkpoint or policy file, and its training environment.
 
-    Raises UserError, also if the agent is not for CAGE-2.
-    """
+    Raises UserError, also if the agent is not for CAGE-2."""
     from workflow_rl.runs.saved_agent import load_saved
 
     policy, environment = load_saved(Path(path), which, greedy)
@@ -103,8 +101,7 @@ def require_fit(
 ) -> None:
     """Raise ConfigError, which names the agent, if the agent cannot play a network or a family.
 
-    policy, environment: see `require_cage2`. Both are None for a scripted agent.
-    """
+    policy, environment: see `require_cage2`. Both are None for a scripted agent."""
     if (
         isinstance(environment, Cage2)
         and policy is not None

@@ -164,7 +164,7 @@ def cell_spec(seed: int, max_steps: int, red_agent: str, number: int) -> Episode
         cell = max_steps * len(RED_AGENTS) + RED_AGENTS.index(red_agent)
     else:
         # This number is beyond the numbers of RED_AGENTS' cells. It depends only on the text.
-        beyond = 1 + zlib.crc32(red_agent.encode()) % MAXIMUM_EPISODES
+        beyond = 1 + (zlib.crc32(red_agent.encode()) % MAXIMUM_EPISODES)
         cell = (beyond * MAX_STEPS + max_steps) * len(RED_AGENTS)
     variants = REDS.read(red_agent).variants
     return episode_spec(seed, cell * MAXIMUM_EPISODES + number, variants, SeedStream.EVALUATION)

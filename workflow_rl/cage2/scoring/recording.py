@@ -128,8 +128,7 @@ def record_episode(
 ) -> Recording:
     """Play episode number `episode` of an evaluation's cell, in Blue's network, and record it.
 
-    Raises RuntimeError if CybORG would fail in this episode, too.
-    """
+    Raises RuntimeError if CybORG would fail in this episode, too."""
     spec = cell_spec(seed, max_steps, red_agent, episode)
     network = _WatchedNetwork(blue, spec.variant, max_steps)
     blue.watch()

@@ -1,8 +1,7 @@
 """Simulators for recordings. They tell what Red observed, which of Red's actions were possible, and
 what Red chose.
 
-The compiled simulator plays, or CybORG if only CybORG can play the red agent.
-"""
+The compiled simulator plays, or CybORG if only CybORG can play the red agent."""
 
 from __future__ import annotations
 
@@ -49,8 +48,7 @@ class RedChoice:
     """How Red chose an action.
 
     action: one of `Scenario.red_action_names`, or "InvalidAction". possible, observation: see
-    `ShownToRed`. decision: how a trained red agent decided, or None.
-    """
+    `ShownToRed`. decision: how a trained red agent decided, or None."""
 
     action: str
     possible: tuple[int, ...]
@@ -128,14 +126,14 @@ class OwnRed:
             _, _, _, success, _ = self.simulator.facts
             succeeded = {"TRUE": True, "FALSE": False}.get(SUCCESSES[success])
         known = {
-            f"{name} subnet": bool(state["known_subnets"] >> i & 1)
+            f"{name} subnet": bool((state["known_subnets"] >> i) & 1)
             for i, name in enumerate(self._scenario.subnets)
         }
         masks = {"address": "known_addresses", "name": "known_hostnames"}
         masks["ports"] = "scanned_by_session"
         for fact, mask in masks.items():
             for i, name in enumerate(self._scenario.hosts):
-                known[f"{name} {fact}"] = bool(state[mask] >> i & 1)
+                known[f"{name} {fact}"] = bool((state[mask] >> i) & 1)
         row = self._knowledge.after(action or "Sleep", succeeded, known)
         return ShownToRed(row, None, len(self._scenario.red_action_names))
 

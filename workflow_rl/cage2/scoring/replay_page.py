@@ -44,8 +44,7 @@ def compare_with_cyborg(
 
     Observations, rewards, actions and successes are compared. If Red is a trained agent, Red's
     observations are compared, too. networks: whether to compare the networks, too, which takes most
-    of the time. scenario: the episode's scenario, by default Scenario 2.
-    """
+    of the time. scenario: the episode's scenario, by default Scenario 2."""
     from workflow_rl.cage2.cyborg.simulators import simulator_version
 
     scenario = scenario or Scenario.scenario2()
@@ -115,7 +114,7 @@ def _network_of(scenario: Scenario) -> dict[str, Any]:
     leads = []
     for host, explored in enumerate(tables.of["explored_addresses"].tolist()):
         for target in range(len(hosts)):
-            if target != host and explored >> target & 1:
+            if target != host and ((explored >> target) & 1):
                 leads.append((host, target))
     names = [tuple(tables.subnets)[number] for number in _on_reds_way(tables, leads)]
     return {
@@ -130,8 +129,7 @@ def _network_of(scenario: Scenario) -> dict[str, Any]:
 def _on_reds_way(tables: Tables, leads: Sequence[tuple[int, int]]) -> list[int]:
     """Return the numbers of all subnets, in the order in which Red can reach them.
 
-    leads: pairs of hosts. On the first host of a pair, Red finds the address of the second host.
-    """
+    leads: pairs of hosts. On the first host of a pair, Red finds the address of the second host."""
     subnet_of = tables.of["subnet"].tolist()
     order = [subnet_of[int(tables.of["red_host"])]]
     # The list grows during the loop, until all its subnets lead only to subnets in the list.

@@ -72,8 +72,7 @@ class Cage2Scoring:
     def settings_for(self, args: Mapping[str, Any]) -> ProtocolSettings:
         """Return the settings that score an agent by the challenge's protocol.
 
-        Raises ConfigError for an agent that sees the true state.
-        """
+        Raises ConfigError for an agent that sees the true state."""
         if args["observation"] == "true-state":
             raise ConfigError(
                 "observation",

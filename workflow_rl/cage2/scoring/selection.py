@@ -61,8 +61,7 @@ def scores_of_episodes(
     30 steps. environment: the environment of the actor's training. If `environment.max_steps` is
     not the largest of HORIZONS, it is the only horizon: [episodes, 1].
 
-    Raises ValueError if the opening is at least as long as the shortest horizon.
-    """
+    Raises ValueError if the opening is at least as long as the shortest horizon."""
     horizons = _horizons(environment)
     n_before = len(environment.opening)
     environment = environment.scored()
@@ -79,6 +78,7 @@ def scores_of_episodes(
 def _specs(red_agent: str, episodes: int, seed: int) -> Sequence[EpisodeSpec]:
     """Return the episodes against a red agent. Every candidate plays the same episodes, so that
     differences between candidates have less noise."""
+    # All red agents of users share one number, after the challenge's.
     first = [*RED_AGENTS, red_agent].index(red_agent) * 1_000_000
     return [
         episode_spec(seed, first + number, (red_agent,), SeedStream.SELECTION)
@@ -94,8 +94,7 @@ def candidate_score(path: Path, episodes: int, seed: int = 0, actions: str | Non
     """Return the score of a checkpoint: see `score`. Raises UserError.
 
     actions: the action set with which the agent plays, if not with training's action set. Both
-    action sets must have the same size.
-    """
+    action sets must have the same size."""
     policy, environment = _blue(path)
     if actions is not None:
         environment = dataclasses.replace(environment, actions=actions)
@@ -124,7 +123,7 @@ def choose_best_candidate(run_path: Path, quiet: bool = True) -> str | None:
     # All candidates play with the run's action set, in which a champion's actions may be timed.
     played = functools.partial(candidate_score, actions=environment.actions)
     # With more than two attackers, each plays fewer episodes, so that the choice takes no longer.
-    most = EPISODES_TO_CHOOSE * len(ATTACKERS) // max(len(ATTACKERS), len(met))
+    most = (EPISODES_TO_CHOOSE * len(ATTACKERS)) // max(len(ATTACKERS), len(met))
     most = max(MINIMUM_TO_CHOOSE, most)
     chosen = save_best_candidate(run_path, MINIMUM_TO_CHOOSE, most, played, quiet)
     if chosen is None:

@@ -2,5 +2,4 @@
 
 `raw_record` turns raw observations into arrays. `belief` sums up what these arrays showed since the
 reset. `views` makes the inputs of policies. `scripted` names the teams of the package. Most
-modules need NumPy alone, because submissions contain copies. Start with `scripted`.
-"""
+modules need NumPy alone, because submissions contain copies. Start with `scripted`."""

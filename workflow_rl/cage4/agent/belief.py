@@ -134,10 +134,10 @@ class Belief:
         files = raw["files"][rows, NUMBERS[zones, places]]
         at = envs[rows], zones, places
         self.analysed[at] = self.step[at[0]]
-        self.root[at] = files & ESCALATE > 0
+        self.root[at] = (files & ESCALATE) > 0
         self.removed[at] = False
-        self.had_shell[at] |= files & CMD > 0
-        self._note_news(at, files & ESCALATE > 0)
+        self.had_shell[at] |= (files & CMD) > 0
+        self._note_news(at, (files & ESCALATE) > 0)
         self.decoys[envs] += raw["decoy"][:, NUMBERS] > 0
         rows, zones, places = np.nonzero(raw["n_shells"][:, NUMBERS])
         at = envs[rows], zones, places
@@ -160,7 +160,7 @@ class Belief:
         is_first = ~self.source[at]
         self.suspected[tuple(index[is_first] for index in at)] = self.step[at[0][is_first]]
         self.source[at] = True
-        takes = raw["seen"][rows, hosts, slot][is_own] & TAKEN > 0
+        takes = (raw["seen"][rows, hosts, slot][is_own] & TAKEN) > 0
         np.add.at(self.n_taken, at, takes)
         self._note_news(at, is_first | takes)
 

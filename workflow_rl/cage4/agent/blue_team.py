@@ -1,7 +1,6 @@
 """The interface of a blue team, which plays in N envs at once.
 
-This module needs NumPy alone, because submissions contain a copy.
-"""
+This module needs NumPy alone, because submissions contain a copy."""
 
 from __future__ import annotations
 
@@ -23,8 +22,7 @@ class BlueSees(NamedTuple):
 
     obs: int8 [M, 578], the observations of the five agents, joined.
     raw: `RAW` [M], or [0] if the team reads no raw record.
-    busy: int [M, 5], for how many more steps each agent is busy.
-    """
+    busy: int [M, 5], for how many more steps each agent is busy."""
 
     obs: NDArray[np.int8]
     raw: NDArray[Any]
@@ -39,8 +37,7 @@ class BlueTeam(Protocol):
     """Five blue agents, in envs that are numbered from 0.
 
     reads_raw: whether the team reads `BlueSees.raw`. Such a team reads nothing of `BlueSees.obs`
-    but the messages.
-    """
+    but the messages."""
 
     @property
     def reads_raw(self) -> bool: ...
@@ -54,8 +51,7 @@ class BlueTeam(Protocol):
     def see(self, envs: Sequence[int], taken: Joint, seen: BlueSees) -> None:
         """Read what a step showed.
 
-        taken: the actions [M, 5] that were played. A busy agent's action is a Sleep.
-        """
+        taken: the actions [M, 5] that were played. A busy agent's action is a Sleep."""
 
 
 TeamMaker: TypeAlias = Callable[[int], BlueTeam]
@@ -85,8 +81,7 @@ class SingleTeam:
 
         observations: the five vectors of the last step, or of the reset.
         look: returns `Simulator.raw_arrays` of that step.
-        busy: `[5]`, for how many more steps each agent is busy.
-        """
+        busy: `[5]`, for how many more steps each agent is busy."""
         obs = np.concatenate(observations)[None].astype(np.int8)
         raw = look() if self.reads_raw else np.zeros(0)
         seen = BlueSees(obs, raw, np.array(busy, np.int64)[None])

@@ -96,7 +96,7 @@ class Gate:
         self.is_open[envs] = hides & (step >= SPAN)
         shells = raw["n_shells"][:, NUMBERS] > 0
         ways = np.bitwise_or.reduce(raw["seen"][:, NUMBERS], axis=3)
-        exploited = (shells | (ways & (TAKEN | DECEIVED) > 0)).any(axis=2)
+        exploited = (shells | ((ways & (TAKEN | DECEIVED)) > 0)).any(axis=2)
         self._exploited[envs] = np.logical_or.reduceat(
             exploited, scenario4.FIRST_ZONE_OF_AGENT, axis=1
         )

@@ -20,8 +20,7 @@ class TeamPlayer:
     """A team that plays one episode after another on `workflow_rl.cage4.parallel_env()`.
 
     A team that reads raw observations needs the env's `observation="raw"`. The team's messages are
-    not sent.
-    """
+    not sent."""
 
     agents = AGENTS
 
@@ -43,8 +42,7 @@ class TeamPlayer:
             agents 0 to 3 and [242] for agent 4.
 
         Raises ObservationError if an observation or a mask is missing, or if the team does not read
-        observations of this kind.
-        """
+        observations of this kind."""
         is_first = self._seed is not None
         try:
             shown = [observations[name] for name in AGENTS]

@@ -1,7 +1,6 @@
 """A team whose trained policies play.
 
-This module needs NumPy and `agents` alone, because submissions contain a copy.
-"""
+This module needs NumPy and `agents` alone, because submissions contain a copy."""
 
 from __future__ import annotations
 

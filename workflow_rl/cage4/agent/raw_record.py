@@ -4,8 +4,7 @@ A record `RAW` holds one step of one network, for the hosts in the blue agents' 
 come from the dictionaries of `simulator_protocol.Simulator.raw_observations`.
 
 A host's number is its index in `scenario4.HOST_NAMES`. This module needs NumPy alone, because
-submissions contain a copy.
-"""
+submissions contain a copy."""
 
 from __future__ import annotations
 
@@ -33,8 +32,7 @@ SCANNED, APPROACHED, PASSED, TAKEN, DECEIVED = 1, 2, 4, 8, 16
 - APPROACHED: an SSH connection from the source to this host was seen.
 - PASSED: an SSH connection from the source to another host was seen on this host.
 - TAKEN: an SSH exploit took the host.
-- DECEIVED: a decoy made an exploit fail.
-"""
+- DECEIVED: a decoy made an exploit fail."""
 _FILE_BITS = {"cmd.sh": CMD, "escalate.sh": ESCALATE}
 STRANGER = 255
 """Stands for the number of a host if the agent does not know the host's name."""
@@ -84,8 +82,7 @@ def plain_observation(value: Any) -> Any:
     An array or a tuple becomes a list. A number becomes an int, float or bool.
 
     A policy that reads this form can also play on the official wrapper. There, call this function
-    on the argument `observation` of the wrapper's method `observation_change`.
-    """
+    on the argument `observation` of the wrapper's method `observation_change`."""
     if isinstance(value, dict):
         return {key: plain_observation(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -119,8 +116,7 @@ class RawReader:
     def read(self, dictionaries: Sequence[Mapping[str, Any]]) -> NDArray[Any]:
         """Return the record RAW `[1]` of a step.
 
-        Raises ValueError if a host shows more shells or sources than a record has room for.
-        """
+        Raises ValueError if a host shows more shells or sources than a record has room for."""
         records = np.zeros(1, RAW)
         record = records[0]
         for agent, dictionary in enumerate(dictionaries):

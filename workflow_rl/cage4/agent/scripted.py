@@ -40,8 +40,7 @@ class SleepingTeam:
 class RandomTeam:
     """A team that draws its messages at random, and its actions from the possible actions.
 
-    kinds: the names of CybORG's classes of actions to draw from.
-    """
+    kinds: the names of CybORG's classes of actions to draw from."""
 
     reads_raw = False
 
@@ -101,8 +100,7 @@ class RestoringTeam:
 
     Args:
         on_connections: whether events of connections count too. Scans and greens also cause them.
-        memory: for how many steps an agent remembers an event. 1 means the last step's events.
-    """
+        memory: for how many steps an agent remembers an event. 1 means the last step's events."""
 
     reads_raw = False
 

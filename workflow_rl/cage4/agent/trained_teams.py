@@ -1,7 +1,6 @@
 """Trained teams: the package's own teams, and teams that users trained.
 
-Functions import what they need, because the command line reads RELEASED without NumPy.
-"""
+Functions import what they need, because the command line reads RELEASED without NumPy."""
 
 from __future__ import annotations
 

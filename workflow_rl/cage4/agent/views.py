@@ -75,8 +75,7 @@ class View:
     def entities(cls, n_words: int = 1) -> tuple[Mapping[str, Any], ...]:
         """Return each agent's hosts: see `agents.team.TeamLayout`. Flat vectors name no hosts.
 
-        n_words: how many words an agent can combine with each action.
-        """
+        n_words: how many words an agent can combine with each action."""
         return ()
 
     def begin(
@@ -85,8 +84,7 @@ class View:
         """Begin episodes in M envs: return what the team sees [M, D].
 
         obs: [M, 578] and masks: [M, 570], each joined from the five agents.
-        raw: `raw_record.RAW` [M], or [0] if the view does not read the record.
-        """
+        raw: `raw_record.RAW` [M], or [0] if the view does not read the record."""
         return obs.astype(self.dtype)
 
     def after(
@@ -94,8 +92,7 @@ class View:
     ) -> NDArray[np.generic]:
         """Return what the team sees [M, D] after a step. For the other arguments see `begin`.
 
-        taken: [M, 5], the actions that were played. A busy agent's action is a Sleep.
-        """
+        taken: [M, 5], the actions that were played. A busy agent's action is a Sleep."""
         return obs.astype(self.dtype)
 
     def suspected(self, envs: Sequence[int], obs: Shown) -> Bits:
@@ -319,9 +316,9 @@ def edges_among(zone: NDArray[np.int64], is_server: Bits) -> Mapping[str, Any]:
     `zone` joins hosts of one zone, and `servers` joins hosts to the servers of their zone.
     `zone_crossings` joins the first servers of `scenario4.LINKED` zones.
 
-    zone: `[N]`, each host's zone. is_server: `[N]`. A zone's first server has the lowest index.
-    """
+    zone: `[N]`, each host's zone. is_server: `[N]`. A zone's first server has the lowest index."""
     is_same_zone = zone[:, None] == zone
+    # For each host, the diagonal counts the servers of its zone up to the host itself.
     n_servers_until = np.cumsum(is_same_zone & is_server, axis=1).diagonal()
     is_first = is_server & (n_servers_until == 1)
     joined = {
@@ -346,8 +343,7 @@ def views_layout(observation: str, own_rewards: bool = False, messages: str = "n
 
     own_rewards: whether agents have rewards of their own, and critics may see the true state.
     messages: one of `messages.MESSAGES`. If it is "learned", an agent chooses an action and a word
-        together, as the index action * N_WORDS + word.
-    """
+        together, as the index action * N_WORDS + word."""
     n_words = N_WORDS if messages == "learned" else 1
     return TeamLayout(
         scenario4.AGENTS,

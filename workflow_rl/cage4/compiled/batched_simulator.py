@@ -38,8 +38,7 @@ def reset_envs(
 ) -> None:
     """Start an episode in the chosen envs.
 
-    words: uint64 `[N, 4]`. obs: int8 `[N, 578]`. masks: bool `[N, 570]`. Other arrays are `[N]`.
-    """
+    words: uint64 `[N, 4]`. obs: int8 `[N, 578]`. masks: bool `[N, 570]`. Other arrays are `[N]`."""
     silence = np.zeros((N_BLUE, scenario4.MESSAGE_BITS), np.int8)
     for i in range(len(states)):
         if chosen[i]:
@@ -55,8 +54,7 @@ def step_envs(
     """Play one step in the chosen envs. Return the index of an env whose step failed, or -1.
 
     actions: int64 `[N, 5]`. messages: int8 `[N, 5, 8]`. obs: int8 `[N, 578]`. rewards: int64
-    `[N, 2]`. Other arrays are `[N]`.
-    """
+    `[N, 2]`. Other arrays are `[N]`."""
     failed = -1
     for i in range(len(states)):
         if chosen[i]:
@@ -75,8 +73,7 @@ def step_envs(
 def show_envs(states: Any, chosen: Any, raw: Any) -> int:
     """Write what the last step of the chosen envs showed. raw: `RAW` `[N]`.
 
-    Return the index of an env whose step showed more than a record can hold, or -1.
-    """
+    Return the index of an env whose step showed more than a record can hold, or -1."""
     failed = -1
     for i in range(len(states)):
         if chosen[i] and not write_raw(states[i], raw[i]):
@@ -160,8 +157,7 @@ class BatchedSimulator(NetworkBatch):
 
         seeds: `[N]`. Each is 0 or more, or None to continue the env's stream of random numbers. If
             the env has no stream yet, None begins a random stream. Other envs' seeds are ignored.
-        chosen: booleans `[N]`, or None for all envs.
-        """
+        chosen: booleans `[N]`, or None for all envs."""
         chosen = self._mask(chosen)
         if seeds is not None and len(seeds) != len(chosen):
             raise ValueError(f"seeds: {len(chosen)} are needed, not {len(seeds)}")

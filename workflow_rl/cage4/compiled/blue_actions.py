@@ -32,8 +32,9 @@ def control_traffic(s: Any, agent: int) -> None:
     """`BlockTrafficZone` and `AllowTrafficZone`."""
     kind = s.blue_done[agent]
     to, source = int64(s.blue_target[agent]), int64(s.blue_source[agent])
-    is_blocked = s.blocked[to] >> source & 1
+    is_blocked = (s.blocked[to] >> source) & 1
     n = int64(s.n_blocked[to])
+    # An action changes something if it blocks an open way, or opens a blocked way.
     s.blue_result[agent] = (kind == actions.BLOCK) != is_blocked
     if kind == actions.BLOCK and not is_blocked:
         is_listed = False
@@ -103,7 +104,7 @@ def files_on(s: Any, host: int) -> int:
     cell = int64(s.files[host])
     while cell != 0:
         kind = int64(s.cells[cell].kind)
-        found = (found & 3) | 1 << kind | kind << 2
+        found = (found & 3) | (1 << kind) | (kind << 2)
         cell = int64(s.cells[cell].next)
     return found
 

@@ -11,7 +11,7 @@ from workflow_rl.cage4.compiled.state import TOO_MANY_CELLS
 @compiled
 def check_room(s: Any) -> None:
     """Set an error if the cells may not be enough for one more step."""
-    if s.n_cells > 4 * len(s.cells) // 5:
+    if s.n_cells > ((4 * len(s.cells)) // 5):
         s.error = TOO_MANY_CELLS
 
 

@@ -72,13 +72,13 @@ def draw_hosts(s: Any, zone: int) -> None:
     s.host_octet[router] = taken(free, below(s, n_left), n_left)
     n_left -= 1
     s.distribution[router] = below(s, 2)
-    s.n_users[zone] = int64(s.scenario.users) or 3 + below(s, N_USERS - 2)
+    s.n_users[zone] = int64(s.scenario.users) or (3 + below(s, N_USERS - 2))
     for i in range(int64(s.n_users[zone])):
         host = router + constants.FIRST_USER + i
         s.host_octet[host] = taken(free, below(s, n_left), n_left)
         n_left -= 1
         draw_host(s, host)
-    s.n_servers[zone] = int64(s.scenario.servers) or 1 + below(s, N_SERVERS)
+    s.n_servers[zone] = int64(s.scenario.servers) or (1 + below(s, N_SERVERS))
     for i in range(int64(s.n_servers[zone])):
         host = router + constants.FIRST_SERVER + i
         n_left -= 1
@@ -94,6 +94,7 @@ def draw_host(s: Any, host: int) -> None:
     add_original(s, host, constants.SSHD, draw_service_pid(s))
     if constants.ZONE[host] == constants.OZA or constants.ZONE[host] == constants.OZB:
         add_original(s, host, constants.OT_SERVICE, draw_service_pid(s))
+    # CybORG draws three PIDs before it draws how many of the three services run.
     pids = (draw_service_pid(s), draw_service_pid(s), draw_service_pid(s))
     n_more = below(s, 4)
     kinds = (constants.APACHE, constants.MYSQL, constants.SMTP)
@@ -123,7 +124,7 @@ def draw_service_pid(s: Any) -> int:
     while True:
         i = below(s, N_PIDS)
         bit = 1 << (i & 31)
-        if not used[i >> 5] & bit:
+        if not (used[i >> 5] & bit):
             used[i >> 5] |= bit
             return FIRST_PID + i
 
@@ -132,7 +133,7 @@ def draw_service_pid(s: Any) -> int:
 def draw_blue_parent(s: Any, agent: int) -> None:
     """`_generate_blue_agents`: draw the host of an agent's parent session."""
     first, n_zones = constants.FIRST_ZONE_OF_BLUE[agent], constants.N_ZONES_OF_BLUE[agent]
-    below(s, n_zones)
+    below(s, n_zones)  # CybORG does not use this number.
     n = 0
     for host in range(first * constants.PLACES, (first + n_zones) * constants.PLACES):
         if s.exists[host]:
@@ -141,6 +142,7 @@ def draw_blue_parent(s: Any, agent: int) -> None:
     s.n_blue_sessions[agent] = n
     at = below(s, n)
     parent = s.blue_order[agent, at]
+    # The parent's host moves to the front.
     for i in range(at, 0, -1):
         s.blue_order[agent, i] = s.blue_order[agent, i - 1]
     s.blue_order[agent, 0] = parent

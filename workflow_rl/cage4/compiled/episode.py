@@ -80,7 +80,7 @@ def update_phase(s: Any) -> None:
     phases get the remaining steps of a division by three."""
     end, phase = 0, 0
     for i in range(PHASES):
-        end += s.max_steps // PHASES + (i < s.max_steps % PHASES)
+        end += (s.max_steps // PHASES) + (i < (s.max_steps % PHASES))
         if s.step_count >= end:
             phase = i + 1
     if phase > s.phase:

@@ -4,8 +4,7 @@ Source: O'Neill, "PCG: A Family of Simple Fast Space-Efficient Statistically Goo
 Random Number Generation" (2014), PCG XSL RR 128/64; Lemire, "Fast Random Integer Generation in an
 Interval" (2019). A draw of 32 bits uses half a word. The other half is kept for the next draw.
 
-A generator `g` is any record with the fields of GENERATOR.
-"""
+A generator `g` is any record with the fields of GENERATOR."""
 
 from __future__ import annotations
 
@@ -105,9 +104,9 @@ def shuffle_draws(g: Any, n: int) -> None:
     while mask < n - 1:
         mask = 2 * mask + 1
     for i in range(n - 1, 0, -1):
-        while mask >> 1 >= i:
+        while (mask >> 1) >= i:
             mask >>= 1
-        while next_half(g) & mask > i:
+        while (next_half(g) & mask) > i:
             pass
 
 

@@ -65,7 +65,7 @@ def access(s: Any, host: int) -> bool:
     server = int64(s.reached[zone, below(s, int64(s.n_reached[zone]))])
     other = constants.ZONE[server]
     port = hosts.draw_port(s, server)
-    if s.blocked[zone] >> other & 1 or s.blocked[other] >> zone & 1:
+    if ((s.blocked[zone] >> other) & 1) or ((s.blocked[other] >> zone) & 1):
         hosts.see_connection(s, server, server, 0, host, REFUSED_PORT)
         return False
     if random(s) < s.scenario.false_alert_rate:
@@ -87,11 +87,11 @@ def phish(s: Any, host: int) -> None:
             present = agents_on(s, other)
             if constants.ZONE[other] == constants.ZONE[host]:
                 sender = 0
-                while not present >> sender & 1:
+                while not ((present >> sender) & 1):
                     sender += 1
             else:
                 for agent in range(constants.N_RED):
-                    n_outside += present >> agent & 1
+                    n_outside += (present >> agent) & 1
     if sender == constants.NOBODY:
         if n_outside == 0:
             return
@@ -119,7 +119,7 @@ def sender_outside(s: Any, n_before: int) -> int:
         if s.red_sessions[host] != 0:
             present = agents_on(s, host)
             for agent in range(constants.N_RED):
-                if present >> agent & 1:
+                if (present >> agent) & 1:
                     if n_before == 0:
                         return agent
                     n_before -= 1

@@ -13,8 +13,8 @@ from workflow_rl.cage4.compiled.red_sessions import forget_session, leave_host
 
 # The lists of a host's events, in the order of `events`. Then the lists' bits in `has_events`.
 CONNECTIONS, OLD_CONNECTIONS, PROCESSES, OLD_PROCESSES = range(4)
-CONNECTION_BITS = 1 << CONNECTIONS | 1 << OLD_CONNECTIONS
-PROCESS_BITS = 1 << PROCESSES | 1 << OLD_PROCESSES
+CONNECTION_BITS = (1 << CONNECTIONS) | (1 << OLD_CONNECTIONS)
+PROCESS_BITS = (1 << PROCESSES) | (1 << OLD_PROCESSES)
 NOT_FOUND = -1
 
 
@@ -22,7 +22,8 @@ NOT_FOUND = -1
 def draw_port(s: Any, host: int) -> int:
     """`get_ephemeral_port`: draw a port. If it is in use, return a second draw without a check."""
     port = below(s, state.N_PORTS)
-    if s.port_bits[host, port >> 5] >> (port & 31) & 1:
+    # A word of `port_bits` has the bits of 32 ports.
+    if (s.port_bits[host, port >> 5] >> (port & 31)) & 1:
         port = below(s, state.N_PORTS)
     s.port_bits[host, port >> 5] |= 1 << (port & 31)
     n = int64(s.n_log)

@@ -48,13 +48,13 @@ def show_zone(s: Any, zone: int, obs: Any, at: int) -> int:
     for i in range(constants.N_ZONES):
         other = constants.ALPHABETICAL[i]
         obs[at + i] = zone == other
-        obs[at + constants.N_ZONES + i] = s.blocked[zone] >> other & 1
+        obs[at + constants.N_ZONES + i] = (s.blocked[zone] >> other) & 1
         obs[at + 2 * constants.N_ZONES + i] = constants.POLICY[s.phase, zone, i]
     at += 3 * constants.N_ZONES
     for i in range(N_SHOWN):
         bits = s.has_events[zone * constants.PLACES + SHOWN[i]]
-        obs[at + i] = bits & PROCESS_BITS != 0
-        obs[at + N_SHOWN + i] = bits & CONNECTION_BITS != 0
+        obs[at + i] = (bits & PROCESS_BITS) != 0
+        obs[at + N_SHOWN + i] = (bits & CONNECTION_BITS) != 0
     return at + 2 * N_SHOWN
 
 

@@ -1,7 +1,6 @@
 """The workers' fork server imports this module if the workers play the compiled simulator.
 
-The import compiles the simulator or loads it from disk, once, into memory that workers share.
-"""
+The import compiles the simulator or loads it from disk, once, into memory that workers share."""
 
 from __future__ import annotations
 

@@ -36,8 +36,7 @@ def look(states: Any, restores: Any, seen: Any, rewards: Any) -> None:
     """Write the true state of N networks, and each agent's own reward of the last step.
 
     states: `BatchedSimulator.states`. restores: bool `[N, 5]`, which agents handed in a Restore.
-    seen: float `[N, 5, 20]`. rewards: float `[N, 5]`.
-    """
+    seen: float `[N, 5, 20]`. rewards: float `[N, 5]`."""
     for i in range(len(states)):
         s = states[i]
         seen[i] = 0

@@ -90,8 +90,7 @@ def meaning_of(s: Any, host: int, before: int, event: int) -> int:
     """Return the bit of `seen` that an event adds, or BY_GREEN. before: the previous event, or 0.
 
     An SSH exploit that takes a host tries passwords, which makes several equal events in a row.
-    Other events with an equal local port differ in the remote port.
-    """
+    Other events with an equal local port differ in the remote port."""
     port = s.cells[event].local_port
     if port == 0:
         if s.cells[event].remote_port != PORTS[SSH]:

@@ -81,8 +81,7 @@ def needs_name(kind: int) -> bool:
 def choose_host(s: Any, agent: int, state: int, on_servers: bool, off_servers: bool) -> int:
     """Choose a known host that is in this state. -1 means every state except F.
 
-    on_servers: choose only servers. off_servers: choose only hosts that are not servers.
-    """
+    on_servers: choose only servers. off_servers: choose only hosts that are not servers."""
     n = 0
     for i in range(int64(s.n_hosts[agent])):
         n += is_option(s, agent, int64(s.hosts[agent, i]), state, on_servers, off_servers)
@@ -146,6 +145,7 @@ def choose_state(s: Any, states: Any, n: int) -> int:
         total += red_tables.PRIORITY[states[i]]
     if total == 0:
         return below(s, n)
+    # These are CybORG's divisions in CybORG's order, because rounding depends on the order.
     multiplier = 1 / (total / red_tables.PRIORITY_BASE)
     cumulated = np.zeros(red_tables.N_STATES)
     so_far = 0.0
@@ -161,10 +161,10 @@ def choose_state(s: Any, states: Any, n: int) -> int:
 def choose_zone(s: Any, agent: int) -> int:
     n = 0
     for zone in range(N_ZONES):
-        n += s.known_zones[agent] >> zone & 1
+        n += (s.known_zones[agent] >> zone) & 1
     n_before = below(s, n)
     for zone in range(N_ZONES):
-        if s.known_zones[agent] >> zone & 1:
+        if (s.known_zones[agent] >> zone) & 1:
             if n_before == 0:
                 return zone
             n_before -= 1

@@ -1,7 +1,6 @@
 """Red agents whose choices come from outside of the simulator, and what these agents see.
 
-Follows `replace_action_if_invalid` and the observations of CybORG's red agents.
-"""
+Follows `replace_action_if_invalid` and the observations of CybORG's red agents."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ def take_choice(s: Any, agent: int) -> int:
 @compiled
 def is_known(s: Any, agent: int, kind: int, target: int) -> bool:
     if kind == actions.DISCOVER:
-        return s.known_zones[agent] >> target & 1 != 0
+        return ((s.known_zones[agent] >> target) & 1) != 0
     if kind in red_api.NEEDS_NAME:
         return s.knows_name[agent, target] != 0
     return s.knows_address[agent, target] != 0
@@ -102,7 +101,7 @@ def show_facts(s: Any, agent: int, row: Any) -> None:
     row[at + red_api.ACTIVE] = s.is_active[agent]
     first = constants.FIRST_ZONE_OF_RED[agent]
     for i in range(red_api.N_ZONES_OF[agent]):
-        row[at + red_api.KNOWN_ZONES + i] = s.known_zones[agent] >> (first + i) & 1
+        row[at + red_api.KNOWN_ZONES + i] = (s.known_zones[agent] >> (first + i)) & 1
 
 
 @compiled

@@ -24,8 +24,7 @@ from workflow_rl.cage4.scenario.scenario4 import CHALLENGE, Scenario
 def show_reds(states: Any, chosen: Any, rows: Any) -> None:
     """Write what red agents see in those of the chosen envs whose red agents are FROM_OUTSIDE.
 
-    chosen: bool `[N]`. rows: uint8 `[N, N_RED_ROW]`.
-    """
+    chosen: bool `[N]`. rows: uint8 `[N, N_RED_ROW]`."""
     for i in range(len(states)):
         if chosen[i] and states[i].red_class == FROM_OUTSIDE:
             show_red(states[i], rows[i])
@@ -36,8 +35,7 @@ class RedSimulator(BatchedSimulator):
 
     rows: uint8 `[N, N_RED_ROW]`, what the red agents see, and the actions whose targets they know:
         see `red_api.red_layout`. The next call overwrites this array. If `set_red_agent` has set
-        another class than FROM_OUTSIDE for an env, its row is not written.
-    """
+        another class than FROM_OUTSIDE for an env, its row is not written."""
 
     def __init__(
         self,

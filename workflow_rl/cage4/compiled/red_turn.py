@@ -25,6 +25,7 @@ from workflow_rl.cage4.scenario.scenario4 import TRUE
 @compiled
 def move_sessions(s: Any) -> None:
     """Move each session outside its agent's zones to the agent of the session's zone."""
+    # List the sessions before any moves. A cell holds an agent in `kind`, and an id in `pid`.
     first = 0
     for agent in range(N_RED):
         for i in range(int64(s.n_sessions[agent])):

@@ -46,7 +46,7 @@ def error_of(state: Any) -> str:
     """Return words that say why a record's episode cannot go on, or ""."""
     return (
         "",
-        f"more than {4 * len(state['cells']) // 5} events, processes and ports at once",
+        f"more than {(4 * len(state['cells'])) // 5} events, processes and ports at once",
         f"more than {len(state['log_port'])} ephemeral ports drawn",
         f"more than {state['sessions'].shape[1]} sessions or session ids of a red agent",
         "a PID above 65535",

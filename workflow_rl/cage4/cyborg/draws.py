@@ -63,9 +63,9 @@ class Draws:
         if n_values == 1:
             return low
         product = self._next_half() * n_values
-        if product & HALF < n_values:
+        if (product & HALF) < n_values:
             least = (HALF + 1 - n_values) % n_values
-            while product & HALF < least:
+            while (product & HALF) < least:
                 product = self._next_half() * n_values
         return low + (product >> 32)
 
@@ -92,7 +92,7 @@ class Draws:
         next_half = self._next_half
         for last in range(n - 1, 0, -1):
             mask = (1 << last.bit_length()) - 1
-            while next_half() & mask > last:
+            while (next_half() & mask) > last:
                 pass
 
     def state(self) -> tuple[int, int, int, int]:

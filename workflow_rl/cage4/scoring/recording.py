@@ -210,7 +210,7 @@ def _record(simulator: CompiledSimulator, team: SingleTeam, number: int) -> Reco
 def _blocked(state: Any) -> Iterator[tuple[int, int]]:
     for to, bits in enumerate(state["blocked"].tolist()):
         for source in range(constants.N_ZONES):
-            if bits >> source & 1:
+            if (bits >> source) & 1:
                 yield to, source
 
 
@@ -314,7 +314,7 @@ def host_states(state: Any) -> NDArray[np.int64]:
     worked = (state["reliability"] * runs).sum(axis=1) / np.maximum(n_running, 1)
     failing[:] = np.where(is_there.any(axis=1), np.rint(100 - worked), 0)
     events = np.where(_IS_SEEN, state["has_events"], 0)
-    seen[:] = (events & CONNECTION_BITS > 0) + 2 * (events & PROCESS_BITS > 0)
+    seen[:] = ((events & CONNECTION_BITS) > 0) + 2 * ((events & PROCESS_BITS) > 0)
     remembered = _KNOWN[state["host_state"]].max(axis=0)
     known[:] = np.maximum(remembered, state["knows_address"].max(axis=0))
     return states

@@ -43,14 +43,11 @@ def saved_further(state: Mapping[str, Any]) -> int:
     return saved_number(state, "n_further") if "n_further" in state else 0
 
 
-def saved_distribution(state: Mapping[str, Any]) -> Distribution:
-    return from_plain(state["distribution"])
-
-
 def require_distribution(state: Mapping[str, Any], distribution: Distribution) -> None:
     """Raise ValueError if the state's agent has other actions."""
-    if saved_distribution(state) != distribution:
-        raise ValueError(f"it has {saved_distribution(state)}, and this run has {distribution}")
+    saved = from_plain(state["distribution"])
+    if saved != distribution:
+        raise ValueError(f"it has {saved}, and this run has {distribution}")
 
 
 def saved_layers(settings: NetworkSettings, state: Mapping[str, Any], part: str) -> Layers:
@@ -79,7 +76,7 @@ def saved_policy(settings: NetworkSettings, state: Mapping[str, Any]) -> PolicyP
 
     Raises RuntimeError if actor, critic, actions and settings do not fit together.
     """
-    distribution, log_std = saved_distribution(state), state["network"].get("log_std")
+    distribution, log_std = from_plain(state["distribution"]), state["network"].get("log_std")
     layers, is_shared = saved_layers(settings, state, "actor"), _is_shared(settings)
     parameters = PolicyParameters(
         *(layers.with_outputs(slice(-1)) if is_shared else layers),

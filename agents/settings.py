@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.fields import FieldInfo
-from pydantic_core import CoreSchema, ErrorDetails, core_schema
+from pydantic_core import CoreSchema, core_schema
 
 from workflow_rl.agents.policies.networks import NETWORKS
 from workflow_rl.errors import ConfigError
@@ -138,16 +138,11 @@ def config_error(error: ValidationError, fields: Mapping[str, Any]) -> ConfigErr
     name = str(problem["loc"][0]) if problem["loc"] else ""
     if problem["type"] == "extra_forbidden":
         return ConfigError(name, f"there is no such setting: there is {', '.join(fields)}")
-    return ConfigError(name, _message(problem))
-
-
-def _message(problem: ErrorDetails) -> str:
-    cause = problem.get("ctx", {}).get("error")
     if cause is not None:  # The `ValueError` of a validator.
-        return str(cause)
+        return ConfigError(name, str(cause))
     value = f"{problem['input']!r:.100}"
     what = problem["msg"].removeprefix("Input ").removeprefix("should be ")
-    return f"{value} is not allowed: it must be {what}"
+    return ConfigError(name, f"{value} is not allowed: it must be {what}")
 
 
 def _name_of(network: Any) -> Any:

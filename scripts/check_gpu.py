@@ -36,7 +36,7 @@ from workflow_rl.output_files import write_text  # noqa: E402
 from workflow_rl.text_table import text_table  # noqa: E402
 from workflow_rl.runs.folder import read_metrics  # noqa: E402
 from workflow_rl.machine_facts import usable_cores  # noqa: E402
-from workflow_rl.runs.make_agent import make_agent  # noqa: E402
+from workflow_rl.runs.learner import make_agent  # noqa: E402
 from workflow_rl.runs.resolve import preset_named  # noqa: E402
 
 import numpy as np  # noqa: E402

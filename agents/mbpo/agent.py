@@ -45,7 +45,6 @@ class MBPOAgent(SACAgent):
             self.dynamics = Dynamics(config, obs_dim, distribution, bits, seed)
 
     def update(self, trajectories: Sequence[Trajectory], progress: float) -> Metrics:
-        """Learn from a rollout: see LearningAgent. Returns MBPOMetrics."""
         self._fit = NO_FIT
         metrics = super().update(trajectories, progress)._asdict()
         return MBPOMetrics(

@@ -39,7 +39,6 @@ def encoded(distribution: Distribution, action: Actions) -> FloatArray:
 
 
 def softplus(x: FloatArray) -> FloatArray:
-    """Return log(1 + exp(x))."""
     positive: FloatArray = np.maximum(x, np.float32(0)) + np.log1p(np.exp(-np.abs(x)))
     return positive
 

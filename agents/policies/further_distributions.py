@@ -315,7 +315,6 @@ class SquashedGaussian(Distribution):
 
     @functools.cached_property
     def n_draws(self) -> int:  # type: ignore[override]
-        """The number of draws is the one of the normal numbers."""
         return self._gaussian.n_draws
 
     @property

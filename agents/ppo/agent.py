@@ -229,7 +229,6 @@ class PPOAgent(LearningAgent):
         return network, moments
 
     def _learn(self, trajectories: Sequence[Trajectory], annealed: Annealed) -> dict[str, Any]:
-        """Learn in epochs. Return the metrics by name."""
         config = self.config
         self.optimizer.learning_rate = annealed.learning_rate
         taught = annealed.teacher_coef > 0

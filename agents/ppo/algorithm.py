@@ -1,4 +1,4 @@
-"""The algorithm PPO in the registry. Imports no torch."""
+"""Proximal policy optimisation in the registry of algorithms. Imports no torch."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 
 class PPO(Algorithm):
-    """Proximal policy optimisation."""
-
     name = "ppo"
     settings = PPOConfig
     general = PPOConfig

@@ -197,7 +197,6 @@ class TeamAgent(LearningAgent):
 def _spaces(
     layout: TeamLayout, agents: Sequence[int], is_central: bool, costs: tuple[str, ...]
 ) -> Spaces:
-    """Return the spaces for the policy of these agents."""
     first, distribution = agents[0], layout.distributions[agents[0]]
     return Spaces(
         layout.n_seen_by(first, agents),

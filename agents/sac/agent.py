@@ -74,7 +74,6 @@ class SACAgent(LearningAgent):
         return self.network.policy_parameters()
 
     def update(self, trajectories: Sequence[Trajectory], progress: float) -> Metrics:
-        """Learn from a rollout: see LearningAgent. Returns SACMetrics."""
         random = np.random.default_rng([self.seed, self.policy_version])
         steps = transitions_of(trajectories)
         self.replay.add(steps)
@@ -82,7 +81,10 @@ class SACAgent(LearningAgent):
         if len(self.replay) >= self.config.warm_up_steps:
             with np.errstate(all="ignore"):  # The losses show a divergence.
                 self.prepare(steps.n_steps, progress, random)
-                learned = self._learn(self._gradient_steps_for(steps.n_steps), random)
+                asked = self._gradient_steps_left + self.config.gradient_steps * steps.n_steps
+                # The rest counts in the next update. Otherwise short updates would never learn.
+                self._gradient_steps_left = asked - round(asked)
+                learned = self._learn(round(asked), random)
         lags = lags_of(trajectories, self.policy_version)
         self.policy_version += 1
         return SACMetrics(
@@ -99,13 +101,6 @@ class SACAgent(LearningAgent):
         """Return random steps for one gradient step."""
         real = self.replay.steps
         return real.at(random.integers(0, real.n_steps, self.config.batch_size))
-
-    def _gradient_steps_for(self, n_real: int) -> int:
-        """Return a whole number of gradient steps. The rest, from -0.5 to 0.5 steps, counts in the
-        next update, because otherwise short updates would never learn."""
-        asked = self._gradient_steps_left + self.config.gradient_steps * n_real
-        self._gradient_steps_left = asked - round(asked)
-        return round(asked)
 
     def _learn(self, n_steps: int, random: np.random.Generator) -> dict[str, Any]:
         """Make gradient steps. Return their metrics by name. Raises DivergedError."""

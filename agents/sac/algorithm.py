@@ -1,4 +1,4 @@
-"""Soft actor-critic and MBPO in the registry of algorithms. Imports no torch."""
+"""Soft actor-critic and model-based policy optimisation in the registry. Imports no torch."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 
 class SAC(Algorithm):
-    """Soft actor-critic."""
-
     name = "sac"
     settings: type[Settings] = SACConfig
     metrics = tuple(field.name for field in fields(SACMetrics))
@@ -76,8 +74,6 @@ class SAC(Algorithm):
 
 
 class MBPO(SAC):
-    """Model-based policy optimisation."""
-
     name = "mbpo"
     settings: type[Settings] = MBPOConfig
     metrics = tuple(field.name for field in fields(MBPOMetrics))

@@ -14,7 +14,6 @@ from workflow_rl.errors import ConfigError
 
 
 def _the_one(network: Any) -> Any:
-    """Raise ValueError if the network is not an MLP."""
     if network != "mlp":
         raise ValueError(f"{network!s:.80} is learned by ppo alone: sac and mbpo have mlp")
     return network

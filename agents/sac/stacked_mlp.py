@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -195,26 +196,22 @@ def _before_normal(normal: Normal, derivatives: FloatArray) -> FloatArray:
     return (derivatives - mean - normal.sums * along) * normal.inverse
 
 
+@dataclass(eq=False)
 class NumpyAdam:
     """Adam: Kingma and Ba 2015, "Adam: A Method for Stochastic Optimization", algorithm 1.
 
     With `weight_decay`, AdamW: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization".
     """
 
-    def __init__(
-        self,
-        parameters: FloatArray,
-        learning_rate: float,
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-    ) -> None:
-        self.parameters = parameters
-        self.learning_rate = learning_rate
-        self.eps = eps
-        self.weight_decay = weight_decay
+    parameters: FloatArray
+    learning_rate: float
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
         self.n_steps = 0
-        self.mean = np.zeros_like(parameters)
-        self.square = np.zeros_like(parameters)
+        self.mean = np.zeros_like(self.parameters)
+        self.square = np.zeros_like(self.parameters)
 
     def step(self, gradient: FloatArray) -> None:
         """Change the parameters in place by a gradient step."""

@@ -26,7 +26,7 @@ LOOPBACK = "127.0.0.1"
 OBJECT_STORE_BYTES = 200 * 2**20
 """The object store of a cluster that is started here."""
 
-# For this process and Ray's processes. What the user has set stays.
+# Variables for this process and Ray's processes. A variable that the user has set stays.
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_NUM_REDIS_GET_RETRIES": "1",  # Otherwise Ray asks for half a minute where no cluster is.

@@ -31,7 +31,7 @@ class WorkerMoved(WorkerError):
 class RayActor:
     """A Ray actor that is a worker or may become one, and the stream of its answers.
 
-    has_core: it has a core of its node to itself. Otherwise it shares the node's cores.
+    has_core: whether it has a core of its node to itself. Otherwise it shares the node's cores.
     """
 
     def __init__(self, ray: Any, actor: Any, make_envs: Any, has_core: bool) -> None:
@@ -49,7 +49,7 @@ class RayActor:
         self.stream = answer.remote(pickle.dumps(request, protocol=5), policy)
 
     def has_message(self, seconds: float = 0.0) -> bool:
-        """Wait so long. Return whether there is a message, or the actor has failed."""
+        """Wait for these seconds at most. Return whether a message or a failure has arrived."""
         return bool(self._ray.wait([self.stream], timeout=seconds)[0])
 
     def message(self, seconds: float) -> Any:
@@ -59,7 +59,7 @@ class RayActor:
         return pickle.loads(self._ray.get(reference, timeout=seconds))
 
     def sign(self) -> tuple[float, bool]:
-        """Return what its StoredLife has stored last: see there."""
+        """Return the last value that the actor's StoredLife has stored."""
         from ray.experimental.internal_kv import _internal_kv_get
 
         stored = _internal_kv_get(self._actor._actor_id.hex())
@@ -71,10 +71,11 @@ class RayActor:
 
 
 class RayConnection(WorkerConnection):
-    """The pool's side of one worker. What the pool asks before an actor has started waits here.
+    """The pool's side of one worker. Requests wait here until an actor has started.
 
-    actor: does the work; None until one has started. starting: the first of these becomes the
-    actor. successor: has a core of its own, and replaces an actor that shares cores.
+    actor: does the work; None until an actor has started. starting: actors that start. The first
+    that has started becomes `actor`. successor: has a core of its own, and replaces an actor that
+    shares cores.
     """
 
     _pool: RayPool

@@ -173,7 +173,13 @@ class LocalPool(Pool[PipeConnection]):
     preload: str = ""
 
     def _prepare(self) -> None:
-        _allow_open_files(64 + 8 * self.n_workers)
+        # The workers' pipes need files, as far as the hard limit allows.
+        number = 64 + 8 * self.n_workers
+        with _process_state:
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            if soft != resource.RLIM_INFINITY and soft < number:
+                limit = number if hard == resource.RLIM_INFINITY else min(number, hard)
+                resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
     def _start(self, index: int) -> PipeConnection:
         try:
@@ -191,15 +197,6 @@ class LocalPool(Pool[PipeConnection]):
     def _heard(self, indices: Sequence[int]) -> set[int]:
         pipes = {self._workers[index].pipe: index for index in indices}
         return {pipes[pipe] for pipe in wait(list(pipes), POLL_SECONDS)}  # type: ignore[index]
-
-
-def _allow_open_files(number: int) -> None:
-    """Raise the soft limit of open files to `number`, as far as the hard limit allows."""
-    with _process_state:
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if soft != resource.RLIM_INFINITY and soft < number:
-            limit = number if hard == resource.RLIM_INFINITY else min(number, hard)
-            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def _require_spare_files() -> None:

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
+from dataclasses import dataclass
 from typing import NamedTuple, Self, TypeAlias
 
 from workflow_rl.agents.policies.numpy_policy import Actor, Policy
@@ -49,15 +50,15 @@ NextShare: TypeAlias = Callable[[int], Share]
 """Returns the share of the next batch, from the number of episodes in batches not taken yet."""
 
 
+@dataclass(eq=False)
 class Schedule(ABC):
     """Gives the learner its rollouts. A context manager; closing is bounded and idempotent.
 
     Calls raise TooManyFailuresError, StopRequested.
     """
 
-    def __init__(self, thread: CollectorThread, collector: Collector) -> None:
-        self._thread = thread
-        self._collector = collector
+    thread: CollectorThread
+    collector: Collector
 
     @abstractmethod
     def next_rollout(self, policy: Policy) -> Rollout:
@@ -76,22 +77,23 @@ class Schedule(ABC):
 
         def play(following: Following) -> Rollout:
             try:
-                return self._collector.collect(policy, specs)
+                return self.collector.collect(policy, specs)
             except TooManyFailuresError as error:
                 if error.rollout is None:
                     raise
                 return error.rollout
 
-        return result_of(self._thread.submit(play))
+        return result_of(self.thread.submit(play))
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self.thread.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._thread.close()
+        self.thread.close()
 
 
+@dataclass(eq=False)
 class ExactLag(Schedule):
     """Collects batch `b` with the weights after `b - lag` updates, or the first weights.
 
@@ -102,36 +104,28 @@ class ExactLag(Schedule):
     or collecting takes longer.
 
     next_share: returns the share of the next batch. specs_of: returns a batch's episodes, or is
-    None if no batch may begin early. begun: the first batches of a resumed run.
+    None if no batch may begin early. resumed: the first batches of a resumed run.
     """
 
-    def __init__(
-        self,
-        thread: CollectorThread,
-        collector: Collector,
-        play_batch: PlayBatch,
-        next_share: NextShare,
-        specs_of: SpecsOf | None,
-        lag: int,
-        begun: Sequence[BegunBatch] = (),
-    ) -> None:
-        super().__init__(thread, collector)
-        self.lag = lag
-        self._play_batch = play_batch
-        self._next_share = next_share
-        self._specs_of = specs_of
-        self._to_begin = deque(begun)
+    play_batch: PlayBatch
+    next_share: NextShare
+    specs_of: SpecsOf | None
+    lag: int
+    resumed: Sequence[BegunBatch] = ()
+
+    def __post_init__(self) -> None:
+        self._to_begin = deque(self.resumed)
         self._begun: deque[tuple[BegunBatch, Share, Future[Rollout | None]]] = deque()
 
     def _submit(self, policy: Policy, share: Share | None = None) -> None:
         if share is None:
-            share = self._next_share(sum(other.n_episodes for _, other, _ in self._begun))
+            share = self.next_share(sum(other.n_episodes for _, other, _ in self._begun))
 
         def begin_early() -> tuple[Actor, Sequence[EpisodeSpec]] | None:
-            return None if self._specs_of is None else (policy, self._specs_of(share))
+            return None if self.specs_of is None else (policy, self.specs_of(share))
 
-        play = functools.partial(self._play_batch, policy, share)
-        future = self._thread.submit(play, begin_early)
+        play = functools.partial(self.play_batch, policy, share)
+        future = self.thread.submit(play, begin_early)
         self._begun.append((BegunBatch(policy, share), share, future))
 
     def begin(self, policy: Policy) -> None:

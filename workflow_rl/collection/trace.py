@@ -64,13 +64,9 @@ class Trace:
     path: the file; None records nothing. about: plain values for programs that draw the file.
     """
 
-    def __init__(
-        self,
-        path: Path | None = None,
-        about: Mapping[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, path: Path | None = None, about: Mapping[str, Any] = {}) -> None:
         self.path = path
-        self._about = dict(about or {})
+        self._about = dict(about)
         self._rows: defaultdict[str, array[int]] = defaultdict(lambda: array("q"))
         # Without a lock, two threads at once may miscount a little.
         self._room = MAX_SPANS

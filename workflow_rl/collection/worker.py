@@ -20,7 +20,7 @@ from workflow_rl.agents.policies.numpy_policy import Actor, burn_in_of
 from workflow_rl.collection.messages import Command, Failure, Reply, Request, Unroll
 from workflow_rl.collection.player import Player, at_reset, play_episodes, player_at
 from workflow_rl.collection.trace import ACTIVITY_BITS, Activity
-from workflow_rl.environments.env_batch import DelayedEnvs, EnvBatch, EnvBatchFactory, EpisodeError
+from workflow_rl.environments.env_batch import DelayedEnvs, EnvBatch, EpisodeError
 from workflow_rl.environments.episode import EpisodeSpec
 from workflow_rl.environments.simulator_process import exception_parts
 from workflow_rl.errors import ElsewhereError, ObservationError
@@ -90,10 +90,13 @@ class Worker:
         start = time.perf_counter()
         match command:
             case Command.START:
-                self._envs = self._made(payload)
+                self._envs = cloudpickle.loads(payload)(self._n_envs)
+                if self._step_delay:
+                    self._envs = DelayedEnvs(self._envs, self._step_delay)
                 yield Reply(self.start_result)
             case Command.LOAD_ACTOR:
-                self._actor = self._loaded(payload)
+                self._mark(Activity.LOADING)
+                self._actor = cloudpickle.loads(payload)
             case Command.PLAY:
                 yield from self._play(payload)
             case Command.UNROLL:
@@ -112,22 +115,10 @@ class Worker:
             case Command.CLOSE:
                 self._envs.close()
 
-    def _made(self, pickled_make_envs: bytes) -> EnvBatch:
-        make_envs: EnvBatchFactory = cloudpickle.loads(pickled_make_envs)
-        envs = make_envs(self._n_envs)
-        if self._step_delay:
-            envs = DelayedEnvs(envs, self._step_delay)
-        return envs
-
     @property
     def _played(self) -> EnvBatch:
         """The envs for a worker that acts by itself."""
         return self._envs if self._marks is None else TracedEnvs(self._envs, self._marks)
-
-    def _loaded(self, pickled_actor: bytes) -> Actor:
-        self._mark(Activity.LOADING)
-        actor: Actor = cloudpickle.loads(pickled_actor)
-        return actor
 
     def _play(self, specs: Sequence[EpisodeSpec]) -> Iterator[Reply]:
         start = time.perf_counter()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -92,7 +91,9 @@ def benchmark(**options: Any) -> None:
 
     Example: benchmark --n-envs 100 --simulator cyborg --json rates.json --png rates.png
     """
-    _require_outputs(options)
+    for option in ("json", "png"):
+        if options[f"{option}_path"] is not None:
+            require_writable(options[f"{option}_path"], f"--{option}")
     chosen = chosen_env(options)
     simulators = _simulators(chosen, options.get("simulators", ()))
     from workflow_rl.runs.execute import warn_if_results_vary  # With torch.
@@ -100,7 +101,15 @@ def benchmark(**options: Any) -> None:
     warn_if_results_vary(TrainConfig("async", **chosen))
     named = ("n_envs", "names", "rounds", "seconds", "episodes", "seed", "quiet")
     rows = measured_rows(chosen["env"], simulators, **{name: options[name] for name in named})
-    written = list(_write_outputs(rows, options["json_path"], options["png_path"]))
+    written = []
+    if options["json_path"] is not None:
+        write_json(options["json_path"], rows)
+        written.append(f"rows: {options['json_path']}")
+    if options["png_path"] is not None:
+        from workflow_rl.reporting.learning_curve import save_png
+
+        save_png(benchmark_figure(rows), options["png_path"])
+        written.append(f"chart: {options['png_path']}")
     click.echo(benchmark_table(rows))
     environment = make_environment(chosen["env"], next(iter(simulators.values())))
     click.echo(
@@ -116,24 +125,3 @@ def _simulators(chosen: Mapping[str, Any], names: Sequence[str]) -> dict[str, Ma
     if ways := _ways(chosen["env"]):
         return {name: {**chosen["env_args"], **ways[name]} for name in names or ways}
     return {make_environment(chosen["env"], chosen["env_args"]).label: chosen["env_args"]}
-
-
-def _require_outputs(options: Mapping[str, Any]) -> None:
-    """Raise click.BadParameter if a file that was asked for could not be written."""
-    for option in ("json", "png"):
-        if options[f"{option}_path"] is not None:
-            require_writable(options[f"{option}_path"], f"--{option}")
-
-
-def _write_outputs(
-    rows: list[dict[str, Any]], json_path: Path | None, png_path: Path | None
-) -> Iterator[str]:
-    """Write the files that were asked for, and yield lines that say where they are."""
-    if json_path is not None:
-        write_json(json_path, rows)
-        yield f"rows: {json_path}"
-    if png_path is not None:
-        from workflow_rl.reporting.learning_curve import save_png
-
-        save_png(benchmark_figure(rows), png_path)
-        yield f"chart: {png_path}"

@@ -57,7 +57,7 @@ def check_env(
         made or env_id, dict(env_arg), ignore_unknown=True, python=env_python
     )
     has_problems = False
-    with blaming(_blamed):
+    with blaming(lambda argument: "--env-python" if argument == "env_python" else "ENV_ID"):
         try_in_worker.learn_facts(environment, worker_timeout)
         spaces = environment.spaces()
         team = spaces.team
@@ -86,7 +86,3 @@ def check_env(
         click.echo("It is a guest of this package: the trainers know its own options.")
     if has_problems:
         raise SystemExit(1)
-
-
-def _blamed(argument: str) -> str:
-    return "--env-python" if argument == "env_python" else "ENV_ID"

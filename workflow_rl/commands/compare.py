@@ -79,7 +79,8 @@ def compare(
     of_agents = [_scores(path, "AGENTS", played, given) for path in agents]
     _hint_at_unlike(agents)
     of_baseline = [_scores(path, "--baseline", played, given) for path in baseline]
-    scores, bases = ([returns for returns, _ in of] for of in (of_agents, of_baseline))
+    scores = [returns for returns, _ in of_agents]
+    bases = [returns for returns, _ in of_baseline]
     if len(played) > 1:
         told = ", ".join(f"{path} with {how:.200}" for how, path in played.items())
         raise click.UsageError(f"the episodes are not the same: evaluate scored {told}")
@@ -88,18 +89,20 @@ def compare(
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     click.echo(comparison_table(rows))
-    measured = ([measured for _, measured in of] for of in (of_agents, of_baseline))
-    if measures := compare_measures(*measured):
+    measured = [readings for _, readings in of_agents]
+    measured_bases = [readings for _, readings in of_baseline]
+    if measures := compare_measures(measured, measured_bases):
         click.echo(comparison_table(measures, "measure"))
     told = f" The baseline has {len(bases)}." if bases else ""
-    click.echo(f"Agents: {len(scores)}, with {_episodes(scores[0])} episodes each.{told}")
+    n_episodes = sum(map(len, scores[0].values()))
+    click.echo(f"Agents: {len(scores)}, with {n_episodes} episodes each.{told}")
     if output is not None:
         write_text(output, _text(rows, measures, output.suffix.lower()))
         click.echo(f"table: {output}")
 
 
 def _require_apart(agents: Sequence[Path], baseline: Sequence[Path]) -> None:
-    """Raise click.UsageError if the shell has made agents of the policies of a baseline."""
+    """Raise click.UsageError if a pattern of the shell made agents of a baseline's policies."""
     from workflow_rl.runs.folder import population_of
 
     of_baseline = {population_of(path) for path in baseline} - {None}
@@ -112,7 +115,7 @@ def _require_apart(agents: Sequence[Path], baseline: Sequence[Path]) -> None:
 
 
 def _hint_at_unlike(agents: Sequence[Path]) -> None:
-    """Tell the user of agents that differ in more than their seed, as the shell may make them."""
+    """Print a hint if agents differ in more than their seed, such as by a pattern of the shell."""
     from workflow_rl.runs.folder import read_config
     from workflow_rl.runs.return_curves import groups_of
 
@@ -130,8 +133,8 @@ def _hint_at_unlike(agents: Sequence[Path]) -> None:
 def _scores(
     path: Path, named: str, played: dict[str, Path], given: dict[str, Path]
 ) -> tuple[Returns, Mapping[str, Readings]]:
-    """Return an agent's returns by task, and what is measured of its episodes. Keep how these were
-    played, and the agent's digest. Raises click.UsageError for an agent that was given before."""
+    """Return an agent's returns by task, and the readings of its measures. Add the options of its
+    episodes to `played`, and the agent to `given`. Raises click.UsageError for a repeated agent."""
     from workflow_rl.evaluation import evaluate
     from workflow_rl.evaluation.measures import readings_in
 
@@ -177,10 +180,6 @@ def _require_same_agent(path: Path, scores: Mapping[str, Any], named: str) -> No
             f"the scores in {path} are not of {agent}: run `evaluate {path}` again",
             param_hint=named,
         )
-
-
-def _episodes(returns: Returns) -> int:
-    return sum(map(len, returns.values()))
 
 
 def _text(rows: Sequence[Compared], measures: Sequence[Compared], ending: str) -> str:

@@ -46,7 +46,10 @@ def versions() -> Iterator[Finding]:
 
     from workflow_rl.machine_facts import package_version
 
-    pinned = pinned_versions()
+    lines = REQUIREMENTS.read_text().splitlines()
+    matches = (re.match(r"([\w.-]+)==([\w.]+)", line) for line in lines)
+    # These versions give the stored weights. The package's metadata allow others.
+    pinned = {match[1]: match[2] for match in matches if match}
     installed = {name: package_version(name) for name in pinned}
     other = {
         name: f"{name} {installed[name]} instead of {version}"
@@ -58,13 +61,6 @@ def versions() -> Iterator[Finding]:
              if name in installed and name not in other]  # fmt: skip
     text = ", ".join([f"Python {platform.python_version()}", *shown, *other.values()])
     yield Finding("versions", text, INSTALL if other else "")
-
-
-def pinned_versions() -> dict[str, str]:
-    """Return the versions that give the stored weights. The package's metadata allow others."""
-    lines = REQUIREMENTS.read_text().splitlines()
-    matches = (re.match(r"([\w.-]+)==([\w.]+)", line) for line in lines)
-    return {match[1]: match[2] for match in matches if match}
 
 
 def processor_and_cores() -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""How commands end that do not come to their end: a message, a hint, an exit code."""
+"""How a command that fails ends: with a message, a hint and an exit code."""
 
 from __future__ import annotations
 

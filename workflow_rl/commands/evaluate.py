@@ -278,7 +278,7 @@ def _budget_lines(run_path: Path, scores: Scores, scoring: Scoring) -> list[str]
 
 
 def _blamed(options: Collection[str] = ()) -> Callable[[str], str]:
-    """Return what says where a wrong value is from: one of these options, or else the agent."""
+    """Return a function from a field to the source of its wrong value: an option, or the agent."""
     return lambda name: spelling(name) if name in options else "RUN_OR_CHECKPOINT"
 
 
@@ -296,7 +296,6 @@ def _scores(
 def _load(
     source: Path, which: str | None = None, greedy: bool | None = None, **played: Any
 ) -> Scored:
-    """Return the agent of RUN_OR_CHECKPOINT. Raise UserError or ConfigError."""
     from workflow_rl.runs.saved_agent import load_player, saved_path, scored_as
 
     path = saved_path(source, which)
@@ -310,8 +309,8 @@ def _load(
 def _write(
     path: Path, scores: Scores, scoring: Scoring, player: Scored, short: Shortfall | None
 ) -> str:
-    """Write the scores as JSON. Return a line that says so, and if they replace scores of more
-    episodes."""
+    """Write the scores as JSON. Return a line with the path, and with a note if the scores replace
+    scores of more episodes."""
     from workflow_rl.evaluation.evaluate import AGENT_DIGEST, SHORTFALL, read_scores
 
     content = {**scores.to_dict(), "actions": player.actions, AGENT_DIGEST: player.digest}

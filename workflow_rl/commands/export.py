@@ -33,8 +33,8 @@ _ENDINGS = {"npz": (".npz",), "onnx": (".onnx", "")}
 
 
 def _named(look: Look) -> Named:
-    """Return the option --format, with the formats of the agent's environment; of any environment
-    for a name, which several can have."""
+    """Return the option --format, with the formats of the agent's environment. A name may be of an
+    agent in several environments, so it has the formats of all."""
     files = [Path(word) for word in look.words if os.path.exists(word)]
     found = {env_of_agent(file) for file in files}
     owners = [guests[env_id] for env_id in guests if env_id in found] or guests.importable()

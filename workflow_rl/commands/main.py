@@ -42,11 +42,6 @@ def places() -> dict[str, tuple[str, str]]:
     return found
 
 
-def _section(name: str) -> str:
-    listed = next((section for section, names in SECTIONS.items() if name in names), None)
-    return listed or ("CAGE" if is_ours(plug_ins("commands")[name]) else "Others")
-
-
 class LazyGroup(ClearCommand, click.Group):
     """Imports a command's module when it is asked for: matplotlib alone takes half a second."""
 
@@ -61,10 +56,13 @@ class LazyGroup(ClearCommand, click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        section_of = {name: section for section, names in SECTIONS.items() for name in names}
+        for name, point in plug_ins("commands").items():
+            section_of.setdefault(name, "CAGE" if is_ours(point) else "Others")
         sections: dict[str, list[tuple[str, str]]] = {}
         for name, (module, function) in places().items():
             line = (name, _summary(module, function))
-            sections.setdefault(_section(name), []).append(line)
+            sections.setdefault(section_of[name], []).append(line)
         for section, lines in sections.items():
             with formatter.section(section):
                 formatter.write_dl(lines)

@@ -31,7 +31,7 @@ _NO_MEMORY = re.compile(
 
 @contextlib.contextmanager
 def one_line() -> Iterator[None]:
-    """Make a single line of every error of the user in here, and of Ctrl-C."""
+    """Turn each error of the user in this context, and Ctrl-C, into a single line."""
     try:
         yield
     except (KeyboardInterrupt, click.Abort) as stop:
@@ -65,8 +65,8 @@ def one_line() -> Iterator[None]:
 
 
 def _end_of(error: Exception) -> click.ClickException | SystemExit | None:
-    """Return how an error of the user, or of what the user runs, ends a command. None for others,
-    whose traceback is shown."""
+    """Return how an error of the user, or of the user's code, ends a command. Return None for other
+    errors, whose traceback is shown."""
     if isinstance(error, OSError) and error.errno not in (None, errno.EPIPE):
         # A full disk, too few descriptors, or a file that may not be read, wherever that shows.
         where = f"{printable(error.filename)}: " if error.filename is not None else ""

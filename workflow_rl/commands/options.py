@@ -29,7 +29,7 @@ Given = TypeVar("Given", bound=Settings)
 
 
 class Read(click.ParamType):
-    """A type whose values a function makes of the typed text, or raises ValueError."""
+    """A type whose values a function reads from the typed text. It may raise ValueError."""
 
     def __init__(self, name: str, read: Callable[[str], Any]) -> None:
         self.name = name
@@ -62,8 +62,8 @@ class FiniteRange(click.FloatRange):
 
 
 class UsablePath(click.Path):
-    """A path of a file or folder, which need not exist, and that the system can look up. Pipes and
-    devices are refused: reading them could wait forever."""
+    """The path of a file or folder, which need not exist. Pipes and devices are refused, because
+    reading them could wait forever."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
@@ -209,8 +209,8 @@ LAYER_SIZES = Read("n,n,...", _layer_sizes)
 PAIR = Read("key=value", _pair)
 AMOUNT = Read("NAME=NUMBER", _amount)
 PYTHON = Read("path", interpreter)
-"""The absolute path of a Python interpreter: of its path, or of a name that the shell would find.
-"" stays."""
+"""The absolute path of a Python interpreter, which the user gives as a path, or as a name that the
+shell would find. "" stays unchanged."""
 FUNCTION = Read("module:function", function_named)
 ALGORITHM = Read("ppo|sac|mbpo|module:Name", _algorithm_name)
 NETWORK = Read("mlp|gru|lstm|frame-stack|cnn|module:Name", _network_name)
@@ -289,9 +289,9 @@ def setting_options(
     """Return an option for each field, with its type, range, default and description.
 
     Args:
-        settings: whose fields.
-        names: of the fields; None: all.
-        shown: what --help says of the defaults of some fields.
+        settings: the class with the fields.
+        names: the fields' names; None: all fields.
+        shown: the text of --help for the defaults of some fields.
     """
     made = []
     for name, field in settings.model_fields.items():
@@ -433,7 +433,7 @@ def usage_error(error: ConfigError, spelled: Callable[[str], str] = spelling) ->
 
 @contextlib.contextmanager
 def blaming(spelled: Callable[[str], str]) -> Iterator[None]:
-    """Have an error in here name what the user gave. spelled: for a field of a config."""
+    """Make an error in this context name the user's option. spelled: a field's option."""
     try:
         yield
     except ConfigError as error:

@@ -71,7 +71,7 @@ class Named(NamedTuple):
     """What a command line names, and the options that go with it.
 
     env: the environment's id, or in words what else decides the options. algorithm: its name, if it
-    decides options too. plug_in: the algorithm, if it is known. settings: the options' names that
+    also decides options. plug_in: the algorithm, if it is known. settings: the options' names that
     are settings of the algorithm.
     """
 
@@ -92,8 +92,8 @@ class OpenCommand(ClearCommand):
 
     --help lists them heading by heading, the most used ones first.
 
-    named: raises nothing for a command line that makes no sense. rare: names of options that --help
-    leaves out, and --help-all lists.
+    named: returns what a command line names. A wrong command line raises no error there. rare:
+    names of options that --help leaves out, and --help-all lists.
     """
 
     def __init__(
@@ -172,7 +172,6 @@ def _show_all(ctx: click.Context, param: click.Parameter, is_asked: bool) -> Non
 
 
 def named_env(look: Look) -> str:
-    """Return the environment that a training's command line names, or else the default."""
     return named_field("env", look) or default_env()
 
 
@@ -217,8 +216,8 @@ def config_in(folder: Path | None) -> Mapping[str, Any]:
 
 
 def env_of_agent(agent: Path) -> str | None:
-    """Return the environment of an agent, which is a released agent's name or a path; None if
-    nothing tells."""
+    """Return the environment of an agent, which is a released agent's name or a path; None if it is
+    unknown."""
     if not os.path.exists(agent):
         guest = guests.bringing("released", str(agent))
         return None if guest is None else guest.env_id
@@ -283,7 +282,7 @@ def scripted_agents(env_id: str) -> list[str]:
 
 
 def require_agent(agent: Path, env_id: str, hint: str) -> None:
-    """Raise click.BadParameter, blaming `hint`, if an agent is neither a path nor one's name."""
+    """Raise click.BadParameter, blaming `hint`, if an agent is no path and no agent's name."""
     names = [*plug_ins("released"), *scripted_agents(env_id)]
     names += guests[env_id].by_hand() if hint in ("--teacher", "AGENT") else ()
     if agent.exists() or str(agent) in names:

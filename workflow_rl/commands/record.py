@@ -56,7 +56,6 @@ _OPTIONS: list[click.Parameter] = [
 
 
 def _named(look: Look) -> Named:
-    """Return the options of the environment that is named, or that the agent was trained on."""
     env_id = env_of_agents(look)
     return Named(env_id, guest_options(env_id))
 

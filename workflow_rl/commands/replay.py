@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 
 def _named(look: Look) -> Named:
-    """Return what can be chosen of an episode of the environment that the agent was trained on."""
     env_id = env_of_agents(look)
     replays = _replays_of(env_id)
     if replays is None:

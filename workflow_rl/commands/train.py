@@ -89,7 +89,6 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
 
 
 def _new_plan(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | None) -> Plan:
-    """Return the plan of a new run. Raises ConfigError, click.UsageError."""
     # The config is checked before torch is imported, which takes seconds.
     config = new_config(mode, options)
     exchange = None if exchange_of is None else exchange_of(config)
@@ -142,7 +141,7 @@ def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: b
     exchange: whether it has to be a population. Raises what `resume.resumed_plan` raises, and
     click.UsageError.
     """
-    from workflow_rl.runs.folder import population_record
+    from workflow_rl.runs.folder import population_record, runs_in
     from workflow_rl.runs.resume import resumed_plan
 
     given = given_options()
@@ -155,7 +154,8 @@ def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: b
         raise click.UsageError(f"--resume {path} is not a population: see train-{mode}")
     plan = resumed_plan(path, asked_of_run(options), named_here().plug_in)
     if plan.over is not None:
-        if options["final_evaluation"] and not _is_scored(path):
+        is_scored = all((folder / "evaluation.json").exists() for folder in runs_in(path))
+        if options["final_evaluation"] and not is_scored:
             raise plan.over
         click.echo(printable(plan.over.told(spelling)))
         return None
@@ -183,14 +183,8 @@ def _plan_to_resume(mode: Mode, path: Path, options: dict[str, Any], exchange: b
     return plan
 
 
-def _is_scored(path: Path) -> bool:
-    from workflow_rl.runs.folder import runs_in
-
-    return all((folder / "evaluation.json").exists() for folder in runs_in(path))
-
-
 def _require_outputs(config: TrainConfig, options: dict[str, Any]) -> None:
-    """Raise what would otherwise show only after the training."""
+    """Raise errors that would otherwise occur only after the training."""
     if options["final_evaluation"]:
         from workflow_rl.evaluation.evaluate import scoring_of
 

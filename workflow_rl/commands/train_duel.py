@@ -25,7 +25,7 @@ def mode_option() -> click.Option:
 
 
 def same_command(path: Path) -> str:
-    """Return how a command goes on that was stopped while it filled a folder."""
+    """Return how to continue a command that was stopped while it filled a folder."""
     return f"the same command, with --run-dir {path}"
 
 

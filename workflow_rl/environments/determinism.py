@@ -89,7 +89,6 @@ def first_difference(
     hold two envs. If the third play differs, a play of a new env without a neighbour shows why.
 
     Args:
-        make_env: makes an env.
         n_steps: play at most this many steps.
         seconds: the longest time of the first play. The other plays have as many steps.
         seed: the seed of the first episode. The next episodes' seeds follow from this seed.

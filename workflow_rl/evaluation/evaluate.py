@@ -107,19 +107,18 @@ class Evaluation:
             rows.append([name, f"{mean.mean:{digits}}", *spread, *ends])
         ends = [lengths.min(), lengths.max()]
         rows.append(["steps", f"{lengths.mean():.1f}", "", f"{lengths.std():.1f}", *ends])
+        of_measures = []
+        if self.measures:
+            from workflow_rl.evaluation.measures import measure_lines
+
+            readings = {name: [of] for name, of in self.readings.items()}
+            of_measures = measure_lines(self.measures, readings)
         return [
             str(text_table(["", "mean", "95%", "std", "min", "max"], rows)),
-            *self._measure_lines(),
+            *of_measures,
             f"{agent} on {self.env}: {len(returns)} episodes, seed {self.seed}, "
             f"{self.seconds:.1f} s.",
         ]
-
-    def _measure_lines(self) -> list[str]:
-        if not self.measures:
-            return []
-        from workflow_rl.evaluation.measures import measure_lines
-
-        return measure_lines(self.measures, {name: [of] for name, of in self.readings.items()})
 
     def closing_lines(self, agent: str) -> list[str]:
         return self.lines(agent)
@@ -238,7 +237,6 @@ def are_of(scores: Mapping[str, Any], agent: Path) -> bool:
 
 
 def shortfall_in(scores: Mapping[str, Any]) -> Shortfall | None:
-    """Return the shortfall in a file's scores, or None."""
     found = scores.get(SHORTFALL)
     return found and Shortfall(float(found["greedy"]), float(found["sampled"]))
 
@@ -427,7 +425,6 @@ def measures_read(
 
 
 def scoring_of(env_id: str) -> Scoring:
-    """Return how agents of an environment are scored."""
     scoring = guests[env_id].scoring() if env_id in guests else None
     return scoring or ReturnScoring()
 

@@ -1,2 +1,2 @@
-"""Simulators of the field that need a few lines to be trained on: name what a module defines with
-`--env`. Each imports its simulator, which has to be installed."""
+"""Adapters for simulators of the field. `--env` names a class or function of a module here, such as
+`workflow_rl.field.nasim:with_masks`. Each module imports its simulator, which must be installed."""

@@ -15,7 +15,7 @@ import gym
 import numpy as np
 from gymnasium import spaces
 
-np.int = int  # type: ignore[attr-defined]  # CybORG's name of it, which NumPy 1.24 took away.
+np.int = int  # type: ignore[attr-defined]  # CybORG uses this name, which NumPy 1.24 removed.
 gym.logger.set_level(gym.logger.ERROR)
 
 from CybORG import CybORG  # noqa: E402
@@ -101,11 +101,11 @@ class _Numbered(PettingZooParallelWrapper):
 class Listening(Drones):
     """The swarm, whose observations end with a number for each drone: 1 if it is missed.
 
-    Each drone sends its number, and misses whom it does not hear. A connected drone that is not
-    heard is Red's, or was retaken in the last step. Messages are those of the challenge: 16 bits,
-    from each drone that acts to all drones that it is connected to. CybORG's wrapper takes the same
-    action objects in all steps; one that was dropped or blocked once fails for the rest of the
-    episode. Here they begin anew, as those that agents of the challenge make do.
+    Each drone sends its number, and misses each connected drone that it does not hear. Such a drone
+    is Red's, or was retaken in the last step. Messages are those of the challenge: 16 bits, from
+    each drone that acts to all drones that it is connected to. CybORG's wrapper takes the same
+    action objects in all steps, and an action that was dropped or blocked once fails for the rest
+    of the episode. Here each step resets them, because the challenge's agents make new objects.
     """
 
     wrapper = _Numbered

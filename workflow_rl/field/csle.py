@@ -43,7 +43,7 @@ def attacker(stages: list[list[float]]) -> RandomPolicy:
 
 
 def stopping(stops: int = 3, max_steps: int = 100) -> Game:
-    """Return the game of optimal stopping: `stops` times the defender may stop an intruder."""
+    """Return the game of optimal stopping. The defender may stop an intruder `stops` times."""
     pays = {"R_INT": -5, "R_COST": -5, "R_SLA": 1, "R_ST": 5}
     moves = Stopping.transition_tensor(stops)
     shown = Stopping.observation_space(10), Stopping.observation_tensor(10)
@@ -59,7 +59,7 @@ def stopping(stops: int = 3, max_steps: int = 100) -> Game:
 
 def intrusion_response(zones: int = 5, first: int = 3, max_steps: int = 100) -> Game:
     """Return the game of one node, which the defender moves from zone `first` to others."""
-    # Whoever plays the other game may lack this package.
+    # The other game does not need this package.
     from gym_csle_intrusion_response_game.dao import (
         intrusion_response_game_local_pomdp_defender_config as of_defender,
     )

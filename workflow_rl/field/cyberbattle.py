@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 
 class Attacks(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """A CyberBattleEnv by numbers. Observations also tell which actions were taken before."""
+    """A CyberBattleEnv in numbers. Observations also show which actions were taken before."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         super().__init__(env)
@@ -42,7 +42,7 @@ class Attacks(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self._shown(), float(reward), *ends, {}  # type: ignore[return-value]
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return which attacks the simulator calls valid, but for links to nodes it owns."""
+        """Return the attacks that the simulator calls valid, except links to owned nodes."""
         mask, owned = self._obs["action_mask"], self._obs["nodes_privilegelevel"] > 0
         links = np.zeros(self._links, bool)
         for number in range(self._obs["credential_cache_length"]):
@@ -71,6 +71,6 @@ class Attacks(gymnasium.Wrapper[Any, Any, Any, Any]):
 def make(
     env: str = "CyberBattleToyCtf-v0", nodes: int = 12, credentials: int = 10, max_steps: int = 200
 ) -> gymnasium.Env[Any, Any]:
-    """Return the environment of this id. nodes, credentials: the most that it has."""
+    """Return the environment of this id. nodes, credentials: their largest numbers."""
     sizes = {"maximum_node_count": nodes, "maximum_total_credentials": credentials}
     return Attacks(gymnasium.make(env, max_steps, disable_env_checker=True, **sizes))

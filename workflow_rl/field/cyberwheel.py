@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-os.environ.setdefault("TQDM_DISABLE", "1")  # It draws bars while it makes an environment.
+os.environ.setdefault("TQDM_DISABLE", "1")  # Cyberwheel draws bars while it is made.
 
 from cyberwheel.cyberwheel_envs.cyberwheel_dynamic import DynamicCyberwheel
 from cyberwheel.network.host import Host
@@ -19,7 +19,7 @@ class Seeded(DynamicCyberwheel):
     """A DynamicCyberwheel that draws from the random state of the process alone.
 
     arguments: those of DynamicCyberwheel, such as network_config="15-host-network.yaml" or
-        num_steps, the steps of an episode. The last of them is a truncation.
+        num_steps, the steps of an episode. The last step is a truncation.
     """
 
     def __init__(self, **arguments: Any) -> None:

@@ -19,7 +19,7 @@ class Player:
     """The player that the environment of this id lacks, in episodes of `max_steps`."""
 
     def __init__(self, env: str = "idsgame-minimal_defense-v2", max_steps: int = 100) -> None:
-        gym.logger.set_level(gym.logger.ERROR)  # Its warnings name newer versions, other games.
+        gym.logger.set_level(gym.logger.ERROR)  # It would advise newer versions: other games.
         self._env: Any = gym.make(env, disable_env_checker=True).unwrapped
         self._max_steps, self._side = max_steps, int("_attack-" in env)
         config = self._env.idsgame_config.game_config
@@ -32,7 +32,7 @@ class Player:
             self.action_masks = self._legal_attacks
 
     def reset(self, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
-        """Return a game by the random state of the process, which the seed determines."""
+        """Begin a game. The process's random state, which the seed determines, decides it."""
         self._steps = 0
         self._env.reset()
         return self._shown(), {}

@@ -1,6 +1,6 @@
 """NASim's benchmark networks, with masks: an action is possible if its host has been discovered.
 
-NASim's own `get_action_mask` asks its network for what the state knows since 0.12, and fails.
+Since NASim 0.12, its own `get_action_mask` fails: it asks the network for a fact of the state.
 """
 
 from __future__ import annotations

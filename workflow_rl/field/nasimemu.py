@@ -27,7 +27,7 @@ class Hosts:
         self.action_space = gym.spaces.Discrete(hosts * self._n_actions + 1)
 
     def reset(self, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
-        """Return a network by the random state of the process, which the seed determines."""
+        """Begin in a network. The process's random state, which the seed determines, draws it."""
         self._seen, self._steps = self._env.reset(), 0
         return self._shown(), {}
 

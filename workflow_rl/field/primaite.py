@@ -13,7 +13,7 @@ from primaite.session.environment import PrimaiteGymEnv  # noqa: E402
 
 
 def configured(config: str = "data_manipulation.yaml") -> PrimaiteGymEnv:
-    """config: a file or folder of a configuration with one learner, or the name of PrimAITE's."""
+    """config: a file or folder with one learner, or the name of a configuration of PrimAITE's."""
     logging.disable(logging.INFO)
     path = Path(config)
     if not path.exists():

@@ -25,7 +25,7 @@ class Battle:
         self._max_steps = max_steps
         self.possible_agents = [f"unit_{n}" for n in range(self._battle.n_agents)]
         self.agents = list[str]()
-        self._battle.reset(seed=0)  # It has no state before.
+        self._battle.reset(seed=0)  # A battle has no state before.
         size = np.shape(self._battle.get_state())
         self.state_space = spaces.Box(-np.inf, np.inf, size, np.float32)
 
@@ -41,7 +41,7 @@ class Battle:
     def reset(self, seed: int | None = None, options: Any = None) -> Any:
         self.agents, self._steps = list(self.possible_agents), 0
         obs, _ = self._battle.reset(seed=seed)
-        self._battle.last_actions[:] = 0  # Its state shows those of the last episode.
+        self._battle.last_actions[:] = 0  # They would still be in the state.
         return self._shown(obs)
 
     def step(self, actions: Mapping[str, int]) -> Any:

@@ -1,5 +1,5 @@
 """Measurements of this machine.
 
-`benchmark.py` says and shows how fast each way of collecting is, and how near it comes to the
+`benchmark.py` measures the speed of each way of collecting, and compares the speed with the
 machine's limit.
 """

@@ -1,4 +1,4 @@
-"""How fast each way of collecting plays episodes, and how near it comes to the machine's limit.
+"""Measure how fast each way of collecting plays episodes, compared with the machine's limit.
 
 The ceiling is measured, not assumed: one free-running process a core, each playing episodes with
 the same policy and sending nothing. Every variant's turn follows a turn of the ceiling and is
@@ -37,11 +37,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from prettytable import PrettyTable
 
-    from workflow_rl.agents.policies.distributions import Actions
     from workflow_rl.agents.policies.numpy_policy import Actor
     from workflow_rl.collection.pool import AnyPool
     from workflow_rl.collection.rollout import Collector
-    from workflow_rl.environments.env_batch import EnvBatch, Obs, StepAnswers
+    from workflow_rl.environments.env_batch import EnvBatch
     from workflow_rl.environments.environment import Tell
 
 
@@ -160,8 +159,8 @@ def _ceiling(simulator: str, episodes: int, n_envs: int, **settings: Any) -> Var
     """Return the variant of one process a core.
 
     A process has its share of n_envs if one call or one forward pass serves several envs, whose
-    episodes are equally long. Otherwise a process has one env: what the others have begun when the
-    time is up would not count.
+    episodes are equally long. Otherwise a process has one env, because the unfinished episodes of
+    further envs would not count when the time is up.
     """
     n_workers = usable_cores()
     config = TrainConfig(
@@ -175,7 +174,7 @@ def _ceiling(simulator: str, episodes: int, n_envs: int, **settings: Any) -> Var
 
 
 def episodes_in(seconds: float, simulator: str, n_envs: int, **settings: Any) -> int:
-    """Return how many episodes the machine can play in that time, with so many envs at most."""
+    """Return how many episodes the machine plays in these seconds, with at most `n_envs` envs."""
     with ExitStack() as stack:
         variant = _ceiling(simulator, EPISODES_PER_UPDATE, n_envs, **settings)
         rate = _prepare(variant, seconds, stack)(0)
@@ -224,7 +223,7 @@ def _mean(rates: Sequence[Rate]) -> Rate:
 
 
 def _prepare(variant: Variant, ceiling_seconds: float, stack: ExitStack) -> Turn:
-    from workflow_rl.runs.make_agent import make_agent
+    from workflow_rl.runs.learner import make_agent
     from workflow_rl.runs.make_schedule import make_collector, make_pool
 
     config = variant.config
@@ -254,7 +253,7 @@ def _specs(config: TrainConfig, number: int) -> list[EpisodeSpec]:
 def _run_freely(
     config: TrainConfig, pool: AnyPool, policy: Actor, seconds: float, is_alone: bool, number: int
 ) -> Rate:
-    """Return what all workers together can play in that time, sending nothing: the ceiling.
+    """Return the rate of all workers together, which send nothing while they play: the ceiling.
 
     is_alone: see `_play_freely`.
     """
@@ -278,7 +277,7 @@ def steps_per_second(config: TrainConfig, seconds: float) -> float:
 
     seconds: length of the measurement.
     """
-    from workflow_rl.runs.make_agent import make_agent
+    from workflow_rl.runs.learner import make_agent
 
     policy, rates = make_agent(config).policy_parameters().actor(), list[float]()
     envs, specs = config.environment.make_envs(config.n_envs), _specs(config, 0)
@@ -299,7 +298,8 @@ def _play_freely(
     envs: EnvBatch,
     tell: Tell,
 ) -> None:
-    """Play episodes in turn for that time. Tell their number, their steps and the seconds.
+    """Play the episodes again and again for these seconds. Tell the number of episodes, the number
+    of steps, and the seconds.
 
     is_alone: whether to tell the seconds of the envs alone, in which nobody acts.
     """
@@ -317,20 +317,20 @@ class _TimedEnvs:
     """Envs that count the seconds of their calls. An EnvBatch."""
 
     def __init__(self, envs: EnvBatch) -> None:
-        self.n_envs, self.close, self._envs = envs.n_envs, envs.close, envs
+        self.n_envs = envs.n_envs
         self.seconds = 0.0
+        self.reset = self._timed(envs.reset)
+        self.step = self._timed(envs.step)
+        self.close = envs.close
 
-    def reset(self, envs: Sequence[int], specs: Sequence[EpisodeSpec]) -> Obs:
-        start = time.perf_counter()
-        obs = self._envs.reset(envs, specs)
-        self.seconds += time.perf_counter() - start
-        return obs
+    def _timed(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*arguments: Any) -> Any:
+            start = time.perf_counter()
+            answer = call(*arguments)
+            self.seconds += time.perf_counter() - start
+            return answer
 
-    def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
-        start = time.perf_counter()
-        answers = self._envs.step(envs, actions)
-        self.seconds += time.perf_counter() - start
-        return answers
+        return timed
 
 
 def _collect(config: TrainConfig, collector: Collector, policy: Actor, number: int) -> Rate:

@@ -36,7 +36,7 @@ LINE_HEIGHT = 0.05
 
 
 def plot_learning_curve(metrics: Metrics, path: Path, config: TrainConfig) -> None:
-    """Draw the returns of the run whose folder `path` is in. Raises OSError."""
+    """Draw a run's returns. path: the picture, in the run's folder. Raises OSError."""
     name = path.absolute().parent.name
     figure = learning_curve_figure({name: metrics}, returns_of_known_agents(config))
     save_png(figure, path)
@@ -50,8 +50,9 @@ def learning_curve_figure(
     """Draw the returns of runs, given by name, against episodes, env steps and wall time.
 
     known: returns of other agents, for lines to compare with. groups: names of runs that differ in
-    their seed alone, by a name for the group; by default a run is a group. Several runs of a group
-    are a mean with a band, its 95% confidence interval. Each group is a line, see `lines_of`.
+    their seed alone, by a name for the group; by default a run is a group. Each group is a line,
+    see `lines_of`. A group of several runs is drawn as their mean, with its 95% confidence interval
+    as a band.
     """
     from matplotlib.figure import Figure  # A run that draws nothing starts without it.
 
@@ -85,8 +86,8 @@ def learning_curve_figure(
 def lines_of(groups: Mapping[str, Sequence[Metrics]]) -> list[tuple[str, Sequence[Metrics], str]]:
     """Return the lines of a chart of returns: the name, the runs and the column of each.
 
-    Each group is a line. A single group has lines for each kind of episode, or for each agent of a
-    team, that all of its runs have, too.
+    Each group is a line. A single group also has a line for each kind of episode, or for each agent
+    of a team, if all of its runs have this kind or agent.
     """
     lines = [(name, runs, "return_mean") for name, runs in groups.items()]
     if len(groups) > 1:
@@ -102,8 +103,10 @@ def _draw_run(
     axes: Axes, group: Sequence[Metrics], columns: tuple[str, str], colour: str, label: str
 ) -> None:
     """Draw the returns of each update, pale, and their running mean. columns: of x, and of y."""
-    (metrics,), (position, column) = group, columns
-    x, is_run = [row[position] for row in metrics], column == "return_mean"
+    (metrics,) = group
+    position, column = columns
+    x = [row[position] for row in metrics]
+    is_run = column == "return_mean"
     if is_run:
         axes.plot(x, [row[column] for row in metrics], color=colour, alpha=0.3, linewidth=1)
     smooth = running_mean(metrics, column=column)
@@ -113,8 +116,9 @@ def _draw_run(
 def _draw_seeds(
     axes: Axes, group: Sequence[Metrics], columns: tuple[str, str], colour: str, label: str
 ) -> None:
-    """Draw the mean of the runs' running means, and its interval, where all of them have one."""
-    x, returns = on_one_axis(group, columns[0], partial(running_mean, column=columns[1]))
+    """Draw the mean of the runs' running means, and its interval, where all runs have values."""
+    position, column = columns
+    x, returns = on_one_axis(group, position, partial(running_mean, column=column))
     mean, half = mean_and_interval(returns)
     axes.plot(x, mean, color=colour, linewidth=2, label=label)
     axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
@@ -140,8 +144,8 @@ def save_png(figure: Figure, path: Path) -> None:
 def scale_returns(axes: Axes) -> None:
     """Scale the y axis for returns, as far as the drawn lines reach.
 
-    Where no return is above 0, as in CAGE-2, returns may span three decades and differences near 0
-    matter, so the axis is logarithmic.
+    If no return is above 0, as in CAGE-2, the axis is logarithmic, because returns may span three
+    decades, and differences near 0 matter.
     """
     axes.grid(alpha=0.3)
     lowest, highest = axes.dataLim.y0, axes.dataLim.y1
@@ -155,8 +159,8 @@ def scale_returns(axes: Axes) -> None:
 
 
 def draw_known(panels: Sequence[Axes], known: Mapping[str, float]) -> None:
-    """Scale the y axis of all, and draw a line for each return that is worth showing. The names
-    stand beside the last axes, each above the one below."""
+    """Scale the y axis of all panels, and draw a line for each return that is worth showing. The
+    names are beside the last panel, and do not overlap."""
     last = panels[-1]
     shown = worth_showing(known, last.dataLim.y0)
     for axes in panels:

@@ -49,7 +49,7 @@ def keys(names: Sequence[str], colours: Sequence[str] = COLOURS) -> str:
 
 
 class Curve(NamedTuple):
-    """One line, and a band around it if there is one. x, y, low, high: [X]."""
+    """A line, and the band around the line if `is_band`. x, y, low, high: [X]."""
 
     name: str
     x: NDArray[np.float64]
@@ -68,10 +68,10 @@ def curve_of(name: str, x: NDArray[np.float64], returns: NDArray[np.float64]) ->
 def curves_figure(
     curves: Sequence[Curve], title: str, known: Mapping[str, float] | None
 ) -> go.Figure:
-    """Draw curves against what `title` says.
+    """Draw curves against the quantity that `title` names.
 
-    curves: one without a place leaves its colour unused. known: other agents' returns, for lines to
-    compare with; None where the curves are not of returns.
+    curves: a curve without points leaves its colour unused. known: other agents' returns, for lines
+    to compare with; None if the curves are not of returns.
     """
     of_returns = known is not None
     figure, form = _figure(300 if of_returns else 220), ".1f" if of_returns else ".4g"
@@ -117,7 +117,7 @@ def _draw_known(
     scaled: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     ends: tuple[float, float],
 ) -> None:
-    """Draw a line for each return, and its name at the right, each above the one below.
+    """Draw a line for each return. The names are at the right, and do not overlap.
 
     ends: the lowest and the highest return of the curves.
     """
@@ -183,7 +183,7 @@ def shares_figure(
 def means_figure(
     names: Sequence[str], means: Sequence[float], intervals: Sequence[float], title: str
 ) -> go.Figure:
-    """Draw a point with its interval for each name. intervals: NaN for none."""
+    """Draw a point with its interval for each name. intervals: NaN means no interval."""
     figure = _figure(70 + 30 * len(names))
     figure.add_scatter(
         x=list(means),
@@ -205,7 +205,7 @@ def heat_maps_figure(
     """Draw a heat map for each entry of `shares`, beside one another.
 
     rows: the names of the R rows of all maps. edges: [X + 1] of the columns, in steps. shares:
-    [R, X] by the map's title. Colours go by the square root, so that rare actions are seen too.
+    [R, X] by the map's title. Colours show the square root, so that rare actions are visible too.
     """
     figure = make_subplots(
         cols=len(shares), shared_yaxes=True, horizontal_spacing=0.012, subplot_titles=list(shares)

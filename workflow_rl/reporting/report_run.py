@@ -1,4 +1,4 @@
-"""The runs of a report, as their folders tell."""
+"""The runs of a report, as they are read from their folders."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ SEED = "seed"
 class Run(NamedTuple):
     """A run's folder as it was read.
 
-    config: see `TrainConfig.flat`; and "init_from". summary, evaluation: None if there is none.
+    config: the result of `TrainConfig.flat`, and "init_from". summary, evaluation: None if the file
+    is missing.
     """
 
     path: Path
@@ -42,12 +43,12 @@ class Run(NamedTuple):
 
     @property
     def measured(self) -> Mapping[str, Readings]:
-        """What was measured of the evaluation's episodes, by the measure's name."""
+        """The readings of the evaluation's episodes, by the measure's name."""
         return readings_in(self.evaluation or {})
 
     @property
     def path_from_here(self) -> str:
-        """The folder's path from here; its name if it lies elsewhere."""
+        """The folder's path from the current folder; only its name if it is outside."""
         path = os.path.relpath(self.path)
         return self.name if path.startswith(os.pardir) else path
 
@@ -92,7 +93,7 @@ def read_run(path: Path) -> Run:
 
 
 def _evaluation(path: Path) -> Mapping[str, Any] | None:
-    """Return what `evaluate` left in the folder, if it scored the agent that is there now."""
+    """Return the scores that `evaluate` wrote into the folder, if they are of the present agent."""
     from workflow_rl.evaluation.evaluate import are_of, read_scores
     from workflow_rl.runs.saved_agent import saved_path
 
@@ -102,7 +103,9 @@ def _evaluation(path: Path) -> Mapping[str, Any] | None:
     with reading(file):
         evaluation = read_scores(file)
         cells = evaluation.get("cells")
-        samples = [*(cells or ()), *([evaluation] if cells is None or "mean" in evaluation else ())]
+        samples = [*(cells or ())]
+        if cells is None or "mean" in evaluation:
+            samples.append(evaluation)
         for sample in samples:
             _require_mean(sample["mean"], sample["interval_95"])
             require_numbers(*sample["returns"])
@@ -128,7 +131,7 @@ def _evaluation(path: Path) -> Mapping[str, Any] | None:
 
 
 def _evaluation_of_best(path: Path) -> Mapping[str, Any] | None:
-    """Return what `evaluate` left in the folder of the population whose best policy this is."""
+    """Return the scores of the population of which this run is the best policy."""
     above = population_of(path)
     if above is None:
         return None
@@ -141,4 +144,6 @@ def _evaluation_of_best(path: Path) -> Mapping[str, Any] | None:
 
 def _require_mean(mean: Any, interval: Any) -> None:
     """Raise TypeError or ValueError for what is no mean. A single episode has no interval."""
-    require_numbers(mean, *(() if interval is None else (interval,)))
+    require_numbers(mean)
+    if interval is not None:
+        require_numbers(interval)

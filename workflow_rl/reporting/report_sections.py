@@ -148,7 +148,7 @@ def curves(runs: Sequence[Run]) -> Section:
 
 
 def learning(runs: Sequence[Run]) -> list[Section]:
-    """Return a chart of each number that the algorithm tells and that changes, if there are any.
+    """Return a chart of each metric of the algorithm that changes, if there are any.
 
     Runs that differ in their seed alone become a band. A single group that is a team of several
     policies has a line for each of them.
@@ -156,16 +156,19 @@ def learning(runs: Sequence[Run]) -> list[Section]:
     groups = _by_seed(runs)
     columns = dict.fromkeys(name for run in runs for name in run.last)
     told = [name for name in columns if _is_told(name, runs)]
-    policies = {column: of for column in told for of in told if column.startswith(f"{of}_")}
-    names = [*groups]
-    if len(groups) == 1 and policies:
-        names = ["all", *dict.fromkeys(c.removeprefix(f"{of}_") for c, of in policies.items())]
+    # A metric of one policy of a team is called "metric_policy".
+    metric_of = {column: name for column in told for name in told if column.startswith(f"{name}_")}
+    policies: list[str] = []
+    if len(groups) == 1:
+        policies = [column.removeprefix(f"{name}_") for column, name in metric_of.items()]
+    policies = list(dict.fromkeys(policies))
+    names = ["all", *policies] if policies else [*groups]
     charts = []
     for column in told:
-        if column in policies:
+        if column in metric_of:
             continue
         lines = [(name, group, column) for name, group in zip(names, groups.values(), strict=False)]
-        for policy in names[len(groups) :]:
+        for policy in policies:
             lines.append((policy, lines[0][1], f"{column}_{policy}"))
         charts.append(_curves_chart(lines, "env_steps", _values))
     text = "What the algorithm told of each update: the columns of metrics.csv that changed."
@@ -206,7 +209,7 @@ def _by_seed(runs: Sequence[Run]) -> dict[str, list[Metrics]]:
 
 
 def _is_told(column: str, runs: Sequence[Run]) -> bool:
-    """Return whether a column is of what an algorithm measures, and changes in a run."""
+    """Return whether a column is a metric of the algorithm that changes in a run."""
     if column == "update" or group_of(column) != "learning":
         return False
     return any(len({*filter(math.isfinite, _values(run.metrics, column))}) > 1 for run in runs)
@@ -243,7 +246,7 @@ def _evaluations(runs: Sequence[Run]) -> str:
 
 
 def settings(runs: Sequence[Run]) -> Section:
-    """Return the settings in which the runs differ, and those that all of them have."""
+    """Return the settings in which the runs differ, and the settings that are equal in all."""
     names = dict.fromkeys(name for run in runs for name in run.config)
     differing = [n for n in names if len({repr(run.config.get(n)) for run in runs}) > 1]
 
@@ -262,7 +265,7 @@ def settings(runs: Sequence[Run]) -> Section:
 
 
 def scores(runs: Sequence[Run]) -> Section:
-    """Return what `evaluate` left in the folders, where that is a sample of returns."""
+    """Return the scores that `evaluate` wrote into the folders, if they are samples of returns."""
     rows, names, means, intervals = [], list[str](), list[float](), list[float]()
     for run in runs:
         name, evaluation = escaped(run.name), run.evaluation
@@ -294,8 +297,8 @@ def scores(runs: Sequence[Run]) -> Section:
 
 
 def measures(runs: Sequence[Run]) -> list[Section]:
-    """Return what `evaluate` measured besides the return, if it measured anything: a table, and how
-    each figure that it kept by steps goes through an episode."""
+    """Return a table of what `evaluate` measured besides the return, and a chart of each figure for
+    which `evaluate` kept every step. The result is empty if nothing was measured."""
     measured = [(run, read) for run in runs if (read := run.measured)]
     rows = []
     for name in dict.fromkeys(name for _, read in measured for name in read):
@@ -333,14 +336,14 @@ def _charts_by_step(runs: Sequence[Run]) -> str:
 
 
 def _policies_beside(run: Run, runs: Sequence[Run]) -> list[Run]:
-    """Return those of the runs that were trained together with this one, by the same workers."""
+    """Return the other policies among the runs that shared this run's workers."""
     above = population_of(run.path)
     others = [other for other in runs if above is not None and other is not run]
     return [other for other in others if population_of(other.path) == above]
 
 
 def time_spent(runs: Sequence[Run], traces: Sequence[RunTrace]) -> Section:
-    """Return how the learner and the workers spent their time, and each worker of a trace."""
+    """Return how the learner and the workers spent their time; for a trace, each of the workers."""
     rows, parts = [], {"learning": list[float](), "waiting for episodes": [], "the rest": []}
     busy, busy_for_others = [], []
     for run in runs:

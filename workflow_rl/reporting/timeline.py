@@ -78,7 +78,7 @@ class RunTrace(NamedTuple):
         return max(float(spans.end[-1]) for spans in self.rows.values())
 
     def learning(self) -> list[tuple[float, float]]:
-        """Return start and end of every update's learning, that of models included, in seconds."""
+        """Return start and end of each update's learning, models' fits included, in seconds."""
         if LEARNER not in self.rows:
             return []
         start, end, activity = self.rows[LEARNER]
@@ -147,8 +147,8 @@ def timeline_figure(
 ) -> Figure:
     """Draw a panel for each trace, from `start` to `end` in seconds.
 
-    With neither, draw two panels for each: as much time as UPDATES_SHOWN updates of the slowest
-    trace take, and a ZOOM-th of that time.
+    Without these, draw two panels for each trace. The first shows as much time as UPDATES_SHOWN
+    updates of the slowest trace take, the second a ZOOM-th of that time.
     """
     if start is None and end is None:
         length = max(_length_of_updates(trace) for trace in traces)
@@ -202,7 +202,7 @@ def timeline_figure(
 
 
 def _first_shown(trace: RunTrace) -> int:
-    """Return the update that a picture begins with: of many, the first two are not typical."""
+    """Return a picture's first update. Of many updates, the first two are not typical."""
     return min(2, max(0, len(trace.learning()) - UPDATES_SHOWN - 1))
 
 
@@ -222,7 +222,7 @@ def _window(trace: RunTrace, length: float) -> tuple[float, float]:
 
 
 def _zoomed(trace: RunTrace, window: tuple[float, float]) -> tuple[float, float]:
-    """Return a piece of the window, between two updates' learning if the window has two."""
+    """Return a small part of the window, between two updates' learning if the window has two."""
     start, end = window
     middle = (start + end) / 2
     inside = [(begun, ended) for begun, ended in trace.learning() if start <= begun < end]

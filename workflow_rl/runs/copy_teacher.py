@@ -139,11 +139,8 @@ def copy_teacher(
     One config gives the same weights with any number of workers.
 
     Args:
-        config: with a teacher.
-        agent: a new agent of this config.
         make_pool: takes a factory of envs, and returns a pool that is not started.
         watch: see `loop.train_together`.
-        quiet: show no progress bars.
 
     Raises:
         ConfigError: the teacher cannot be copied.

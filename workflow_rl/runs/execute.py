@@ -6,7 +6,6 @@ import contextlib
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -267,13 +266,10 @@ def execute(
         plan: what is trained. `require_ready` has accepted its first config.
         path: a new or empty folder, or the folder of the run to resume.
         init_from: a checkpoint whose agent new policies begin with.
-        quiet: show no progress bar.
         trace: file for a record of the activities of workers and learners over time.
         choose: let the environment choose the best agent of each run, if it can.
         watch: see `loop.train_together`.
         meetings_of: makes the learners' meetings, if they have any.
-        draw: draws each policy's learning curve.
-        on_update: called after every update of each policy.
 
     Raises:
         UserError: a checkpoint does not fit, or the folder cannot be used.
@@ -295,7 +291,12 @@ def execute(
 
     @contextlib.contextmanager
     def watched(work: Any) -> Iterator[None]:
-        with _unfinished(path, record), watch(work):
+        with contextlib.ExitStack() as stack:
+            if record is not None:
+                from workflow_rl.runs.several_policies import unfinished_population
+
+                stack.enter_context(unfinished_population(path))
+            stack.enter_context(watch(work))
             yield
 
     def conclude(summaries: Sequence[dict[str, Any]]) -> None:
@@ -349,15 +350,6 @@ def _record_of(plan: Plan, path: Path) -> PopulationRecord | None:
     record = PopulationRecord([config.to_save() for config in plan.configs], exchange)
     begin_population(path, record)
     return record
-
-
-def _unfinished(path: Path, record: PopulationRecord | None) -> AbstractContextManager[None]:
-    """Return a context in which the summary of several policies says that they are unfinished."""
-    if record is None:
-        return contextlib.nullcontext()
-    from workflow_rl.runs.several_policies import unfinished_population
-
-    return unfinished_population(path)
 
 
 def best_of(summaries: Sequence[dict[str, Any]]) -> int:

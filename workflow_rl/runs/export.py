@@ -275,7 +275,10 @@ def write_handed_in(
             shutil.copy(content, folder / name)
         else:
             (folder / name).write_text(content)
-    _list_files(folder)
+    # The list has the format of `sha256sum`.
+    listed = sorted([*folder.glob(f"{ACTING}*"), *folder.glob("*.npz"), *folder.glob("*.json")])
+    lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}" for file in listed]
+    (folder / LIST).write_text("\n".join(lines) + "\n")
 
 
 def _copy_modules(modules: Sequence[str], folder: Path, exported: Any) -> None:
@@ -300,10 +303,3 @@ def _flat(statement: re.Match[str]) -> str:
     if errors or module:
         return f"{indent}from {ACTING}{errors or module} import"
     return indent + re.sub(r"(?<= )(?!import\b)(\w+)", rf"{ACTING}\1 as \1", names.strip())
-
-
-def _list_files(folder: Path) -> None:
-    """Write the digests of the copies and of the weights, as `sha256sum` does."""
-    files = sorted([*folder.glob(f"{ACTING}*"), *folder.glob("*.npz"), *folder.glob("*.json")])
-    lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}" for file in files]
-    (folder / LIST).write_text("\n".join(lines) + "\n")

@@ -1,26 +1,31 @@
-"""Learn one policy from rollouts, and write its run's folder."""
+"""Make an agent, learn its policy from rollouts, and write its run's folder."""
 
 from __future__ import annotations
 
 import logging
 import math
+import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
+import torch
 
 from workflow_rl.agents.algorithm import DivergedError, LearningAgent
 from workflow_rl.agents.policies.numpy_policy import Policy
+from workflow_rl.agents.policies.torch_layers import set_threads
 from workflow_rl.agents.settings import Settings
+from workflow_rl.agents.spaces import Spaces
+from workflow_rl.collection import try_in_worker
 from workflow_rl.collection.rollout import Collector, outweighing, what_is_not_finite
 from workflow_rl.collection.schedule import CollectorThread, Schedule
 from workflow_rl.collection.trace import LEARNER, Activity, Trace
 from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.environments.source import guests
-from workflow_rl.errors import ObservationError, UserError
+from workflow_rl.errors import ConfigError, ObservationError, UserError
 from workflow_rl.evaluation.intervals import by_kind, mean_of
 from workflow_rl.output_files import write_json
 from workflow_rl.runs.checkpoint import LATEST, Checkpoint
@@ -32,7 +37,6 @@ from workflow_rl.runs.folder import (
     read_metrics,
     weights_digest,
 )
-from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.make_schedule import make_schedule
 from workflow_rl.runs.metrics import row_of, summarise
 from workflow_rl.runs.return_curves import Metrics
@@ -242,7 +246,12 @@ class Learner:
         update_start = time.perf_counter()
         before = self.agent.state_dict() if may_diverge else None
         try:
-            metrics = _plain(self.agent.update(rollout.trajectories, progress)._asdict())
+            measured = self.agent.update(rollout.trajectories, progress)._asdict()
+            # Checkpoints cannot hold NumPy's numbers.
+            metrics = {
+                name: value.item() if isinstance(value, np.generic) else value
+                for name, value in measured.items()
+            }
         except DivergedError as error:
             self.run.save_batch(rollout.trajectories)
             if before is None:
@@ -381,6 +390,47 @@ class Learner:
         return weights_digest(self.agent.state_dict()["network"])
 
 
+def make_agent(config: TrainConfig) -> LearningAgent:
+    """Return the new agent of a run. Raises ConfigError if its network is wrong."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.set_deterministic_debug_mode("error")
+    # To fill uninitialised memory is not needed, because no code reads it.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    # The number of torch's threads splits sums, and so changes the bits of results.
+    set_threads(config.learner_threads)
+    try_in_worker.learn_facts(config.environment, config.worker_timeout)
+    spaces = config.environment.spaces()
+    _require_playable(config, spaces)
+    try:
+        agent = config.plug_in.make(
+            config.settings, spaces, config.seed, config.device, config.learner_threads
+        )
+    except UserError as error:
+        raise ConfigError("network", str(error)) from error
+    if agent is None:
+        raise ConfigError("algorithm", f"make of {config.algorithm} returns no agent")
+    asked = getattr(config.settings, "network", None)
+    made = getattr(agent.policy_parameters(), "network", None)
+    if asked is not None and made is not None and made != asked:
+        raise ConfigError("network", f"{config.algorithm} makes {made}, not {asked}")
+    return agent
+
+
+def _require_playable(config: TrainConfig, spaces: Spaces) -> None:
+    """Raise ConfigError for settings that the environment does not support, such as for a team."""
+    if config.curriculum and config.environment.steps_together:
+        raise ConfigError(
+            "curriculum",
+            f"{config.env} steps several envs together, and its reset takes no options: train it "
+            "without a curriculum",
+        )
+    if spaces.team is not None and config.num_steps_per_env is not None:
+        raise ConfigError(
+            "num_steps_per_env",
+            f"{config.num_steps_per_env} does not go with a team: it plays complete episodes",
+        )
+
+
 @contextmanager
 def only_warned(picture: str | Path) -> Iterator[None]:
     """Warn if a picture cannot be drawn, because its run is saved anyway.
@@ -394,14 +444,6 @@ def only_warned(picture: str | Path) -> Iterator[None]:
     except Exception as error:
         first, *_ = *str(error).strip().splitlines(), ""
         _log.warning("%s is not drawn: %s: %s", picture, type(error).__name__, first)
-
-
-def _plain(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an algorithm's metrics as Python numbers, because checkpoints cannot hold NumPy's."""
-    return {
-        name: value.item() if isinstance(value, np.generic) else value
-        for name, value in metrics.items()
-    }
 
 
 def is_zero_sum(config: TrainConfig, state: TrainingState) -> bool:

@@ -92,7 +92,6 @@ def train_together(
 
     Args:
         learners: new or resumed learners, one for each policy.
-        quiet: show no progress bar.
         trace_path: file for a record of the activities of workers and learners over time.
         watch: a context manager that is entered with the pool during the runs. It may stop the
             runs, as `stopped_by_signals` does.

@@ -86,8 +86,6 @@ def make_schedule(
     """Return the schedule that a config asks for.
 
     Args:
-        config: the run's config.
-        thread: the collector's thread.
         collector: plays the episodes or unrolls.
         state: the run's counters, which are read again for every batch.
         begun: the batches that a resumed run had begun.

@@ -149,16 +149,6 @@ def row_of(
     }
 
 
-def _rates(state: TrainingState) -> dict[str, float]:
-    return {
-        "seconds_per_update": state.wall_seconds / state.updates,
-        "episodes_per_second": state.episodes / state.collect_seconds,
-        "episodes_per_second_run": state.episodes / state.wall_seconds,
-        "worker_utilisation": utilisation(state.busy_seconds, state.worker_seconds_collecting),
-        "worker_utilisation_run": utilisation(state.busy_seconds, state.worker_seconds),
-    }
-
-
 def _return_means(config: TrainConfig, rollout: Rollout) -> dict[str, float]:
     """Return the mean return of each variant, and of each agent with its own rewards, by column.
     NaN means that no episode ended."""
@@ -198,6 +188,16 @@ def summarise(
     ended before the episodes or steps of its config, or None.
     """
     recent = state.recent_mean(config.environment.variants)
+    rates: dict[str, float] = {}
+    if state.updates:
+        busy = state.busy_seconds
+        rates = {
+            "seconds_per_update": state.wall_seconds / state.updates,
+            "episodes_per_second": state.episodes / state.collect_seconds,
+            "episodes_per_second_run": state.episodes / state.wall_seconds,
+            "worker_utilisation": utilisation(busy, state.worker_seconds_collecting),
+            "worker_utilisation_run": utilisation(busy, state.worker_seconds),
+        }
     return {
         "finished": reason is None,
         **({} if reason is None else {"reason": reason}),
@@ -208,7 +208,7 @@ def summarise(
         "seed": config.seed,
         **{name: getattr(config, name) for name in OF_WORKERS},
         **{name: getattr(state, name) for name in _TOTALS},
-        **(_rates(state) if state.updates else {}),
+        **rates,
         "return_mean_recent": None if recent is None else recent.mean,
         "recent_episodes": min(state.n_recent, len(state.recent_returns)),
         "best_score": state.best_score if np.isfinite(state.best_score) else None,

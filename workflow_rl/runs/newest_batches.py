@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from workflow_rl.agents.policies.numpy_policy import Policy
@@ -16,21 +17,8 @@ from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.assignments import EpisodeAssignments, UnrollAssignments
 from workflow_rl.collection.async_collector import AsyncCollector
 from workflow_rl.collection.pool import POLL_SECONDS
-from workflow_rl.collection.rollout import (
-    Collector,
-    Following,
-    Rollout,
-    finite,
-    in_order,
-    joined_rollouts,
-)
-from workflow_rl.collection.schedule import (
-    BegunBatch,
-    CollectorThread,
-    NextShare,
-    PlayBatch,
-    Schedule,
-)
+from workflow_rl.collection.rollout import Following, Rollout, finite, in_order, joined_rollouts
+from workflow_rl.collection.schedule import BegunBatch, NextShare, PlayBatch, Schedule
 from workflow_rl.collection.trace import Activity
 from workflow_rl.environments.episode import EpisodeSpec, episode_spec
 from workflow_rl.runs.config import TrainConfig
@@ -43,6 +31,7 @@ Batches: TypeAlias = Callable[[Newest], Generator[Rollout, None, None]]
 """Collects one batch after another until a pause. A further call continues after the pause."""
 
 
+@dataclass(eq=False)
 class FreeRunning(Schedule):
     """Collects batches without pause with the newest weights. The batches wait for the learner.
 
@@ -55,20 +44,12 @@ class FreeRunning(Schedule):
     take_all: the learner takes all waiting batches at once.
     """
 
-    def __init__(
-        self,
-        thread: CollectorThread,
-        collector: Collector,
-        batches: Batches,
-        capacity: int,
-        drop: bool = False,
-        take_all: bool = False,
-    ) -> None:
-        super().__init__(thread, collector)
-        self._batches = batches
-        self._capacity = capacity
-        self._drop = drop
-        self._take_all = take_all
+    batches: Batches
+    capacity: int
+    drop: bool = False
+    take_all: bool = False
+
+    def __post_init__(self) -> None:
         self._collecting: Future[Rollout | None] | None = None
         self._changed = threading.Condition()  # Guards all below.
         self._waiting: deque[Rollout] = deque()
@@ -81,7 +62,7 @@ class FreeRunning(Schedule):
         with self._changed:
             self._policy = policy
             if self._collecting is None:
-                self._collecting = self._thread.submit(self._collect)
+                self._collecting = self.thread.submit(self._collect)
 
     def next_rollout(self, policy: Policy) -> Rollout:
         """Wait for a batch. Return the batch that waited longest, or all waiting batches."""
@@ -93,7 +74,7 @@ class FreeRunning(Schedule):
             if not self._waiting:
                 self._collecting.result()
             taken = [self._waiting.popleft()]
-            while self._take_all and self._waiting:
+            while self.take_all and self._waiting:
                 taken.append(self._waiting.popleft())
             dropped, self._dropped = self._dropped, []
             held_seconds, self._held_seconds = self._held_seconds, 0.0
@@ -125,7 +106,7 @@ class FreeRunning(Schedule):
 
     def _collect(self, following: Following) -> None:
         self._put()
-        for rollout in self._batches(lambda: self._policy):
+        for rollout in self.batches(lambda: self._policy):
             self._to_put.append(rollout)
             self._put()
 
@@ -133,13 +114,13 @@ class FreeRunning(Schedule):
         """Move collected batches to the waiting batches, until a pause."""
         with self._changed:
             while self._to_put:
-                if self._drop and len(self._waiting) == self._capacity:
+                if self.drop and len(self._waiting) == self.capacity:
                     self._dropped = [
                         joined_rollouts([*self._dropped, self._waiting.popleft().dropped()])
                     ]
-                if len(self._waiting) == self._capacity:
+                if len(self._waiting) == self.capacity:
                     self._hold()
-                if len(self._waiting) == self._capacity:
+                if len(self._waiting) == self.capacity:
                     return
                 self._waiting.append(self._to_put.popleft())
                 self._changed.notify_all()
@@ -147,9 +128,9 @@ class FreeRunning(Schedule):
     def _hold(self) -> None:
         """Wait until the learner takes a batch, or until a pause."""
         start = time.perf_counter()
-        self._thread.mark(Activity.HELD)
-        self._changed.wait_for(lambda: len(self._waiting) < self._capacity or self._policy is None)
-        self._thread.mark(Activity.IDLE)
+        self.thread.mark(Activity.HELD)
+        self._changed.wait_for(lambda: len(self._waiting) < self.capacity or self._policy is None)
+        self.thread.mark(Activity.IDLE)
         self._held_seconds += time.perf_counter() - start
 
 

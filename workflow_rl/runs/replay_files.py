@@ -13,7 +13,7 @@ import itertools
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -99,7 +99,9 @@ def _written(
     part = Part(kind, first, end, "")
     with replacing(folder / part.name, "wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
-        for start, stop in _chunks(first, end, row.itemsize):
+        size = max(1, CHUNK_BYTES // row.itemsize)
+        for start in range(first, end, size):
+            stop = min(start + size, end)
             rows = np.empty(stop - start, row)
             for name, column in steps_of(start, stop)._asdict().items():
                 rows[name] = column
@@ -110,11 +112,6 @@ def _written(
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _chunks(first: int, end: int, row_bytes: int) -> Iterator[tuple[int, int]]:
-    size = max(1, CHUNK_BYTES // row_bytes)
-    return ((start, min(start + size, end)) for start in range(first, end, size))
 
 
 def remove_others(folder: Path, parts: Sequence[Part]) -> None:

@@ -102,8 +102,7 @@ def resolve(
         values: the checked fields of the user or the preset, or their constant defaults. None means
             a default that follows from other fields.
         asked: the user's choices.
-        environment: the environment, if it is already known.
-        plug_in: the algorithm, if it is already known.
+        environment, plug_in: the environment and the algorithm, if they are already known.
 
     Raises:
         ConfigError: an environment, an algorithm or a setting is wrong.
@@ -240,9 +239,7 @@ def workers_for(
     """Return the number of workers and the number of envs that each worker owns.
 
     Args:
-        n_envs: the number of envs of all workers.
-        n_workers: the number of workers, if the user gave it.
-        envs_per_worker: the number of envs of a worker, if the user gave it.
+        n_workers, envs_per_worker: None if the user did not give the number.
         one_env_each: whether by default each env gets its own worker, as in SubprocVecEnv.
             Otherwise, each core gets a worker.
         cores: the number of cores that workers can use, or None if it is unknown. It counts if

@@ -140,8 +140,12 @@ class RunDir:
         if resumed is None:
             self._record = RunRecord(machines=[machine()], config=config.to_save())
             self._record.write(self.path / RECORD_FILE)
-        else:
-            self._record_machine()
+        else:  # The run was on another machine before, if its last machine is not this one.
+            with suppress(FileNotFoundError, ValueError):
+                record, here = read_record(self.path / RECORD_FILE), machine()
+                if record.machines[-1] != here:
+                    record.machines.append(here)
+                    record.write(self.path / RECORD_FILE)
         self._came_from = self._origins(config, resumed)
         self._put_config(config)
         # The run is not finished any more. On a full disk, an earlier write has failed.
@@ -180,7 +184,8 @@ class RunDir:
             raise UserError(f"{self.path} is not empty: choose another folder, {how}")
 
     def _identified(self, resumed: Checkpoint | None) -> str:
-        """Return the run's id, which is in the folder and in its checkpoints."""
+        """Return the run's id, which is in the folder and in its checkpoints. Raise UserError if
+        another process has continued the run before this process had the lock."""
         run_id = self._lock.read(MOST_OF_ID).strip()
         if resumed is not None:
             if resumed.run_id and run_id and resumed.run_id != run_id:
@@ -188,20 +193,17 @@ class RunDir:
                     f"{self.path / 'checkpoint.safetensors'} is of another run than the rest of "
                     "the folder: put its own back"
                 )
-            self._require_latest(resumed)
+            latest = self.path / "checkpoint.safetensors"
+            is_read = resumed.written is not None and latest.exists()
+            if is_read and writing_of(latest) != resumed.written:
+                raise UserError(
+                    f"{self.path} has gone on meanwhile in another process: give the command again"
+                )
         if not run_id:
             run_id = (resumed and resumed.run_id) or uuid.uuid4().hex
             self._lock.write(run_id + "\n")
             self._lock.flush()
         return run_id
-
-    def _require_latest(self, resumed: Checkpoint) -> None:
-        """Raise UserError if another process has continued the run before this one had the lock."""
-        path = self.path / "checkpoint.safetensors"
-        if resumed.written is not None and path.exists() and writing_of(path) != resumed.written:
-            raise UserError(
-                f"{self.path} has gone on meanwhile in another process: give the command again"
-            )
 
     def _rows_until(self, update: int) -> list[dict[str, float]]:
         """Return the rows of metrics up to this update, and log which rows are missing."""
@@ -211,14 +213,6 @@ class RunDir:
             lost = f"{last + 1} to {update}"
             _log.warning("%s has lost the rows of updates %s", self.path / "metrics.csv", lost)
         return rows
-
-    def _record_machine(self) -> None:
-        """Add this machine to the record, if the run was on another machine before."""
-        with suppress(FileNotFoundError, ValueError):
-            record, here = read_record(self.path / RECORD_FILE), machine()
-            if record.machines[-1] != here:
-                record.machines.append(here)
-                record.write(self.path / RECORD_FILE)
 
     def _write_metrics(self, before: Sequence[Mapping[str, float]], names: Sequence[str]) -> None:
         with replacing(self.path / "metrics.csv", newline="") as file:
@@ -394,6 +388,5 @@ class EventFile:
         self._records.flush()
 
     def close(self) -> None:
-        """Close the file. A second call does nothing."""
         with suppress(OSError):  # `_write` has already raised this error.
             self._file.close()

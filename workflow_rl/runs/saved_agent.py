@@ -210,9 +210,7 @@ def load_player(
     """Load an agent as `load_saved` does, and learn its environment's facts in a worker.
 
     Args:
-        source: see `load_saved`.
-        which: see `load_saved`.
-        greedy: choose the likeliest actions; None: as the agent's file says.
+        source, which, greedy: see `load_saved`.
         env: the function that makes the environment, instead of the name in the file.
         worker_timeout: the time limit in seconds for a call of the environment.
         plays: whether a worker also plays the environment, to check it.

@@ -194,16 +194,13 @@ class PopulationRecord:
     meetings: list[Meeting] = field(default_factory=list)
 
     def write(self, path: Path) -> None:
-        """Replace the file in the folder `path` in one step."""
         write_json(path / POPULATION_FILE, dataclasses.asdict(self))
 
     def folders(self, path: Path) -> list[Path]:
-        """Return the run folder of each policy in the folder `path`."""
         return [policy_folder(path, number) for number in range(len(self.configs))]
 
 
 def policy_folder(path: Path, number: int) -> Path:
-    """Return the run folder of the policy with this number."""
     return path / f"policy-{number}"
 
 

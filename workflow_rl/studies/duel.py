@@ -36,9 +36,8 @@ from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Outcome, execute, new_plan
 from workflow_rl.runs.export import write_policy
 from workflow_rl.runs.folder import can_go_on, is_finished
-from workflow_rl.runs.learner import only_warned
+from workflow_rl.runs.learner import make_agent, only_warned
 from workflow_rl.runs.loop import stopped_by_signals
-from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.read_checkpoint import load_checkpoint
 from workflow_rl.runs.resolve import preset_named
 from workflow_rl.runs.resume import free_on_resume, resumed_plan

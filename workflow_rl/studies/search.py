@@ -40,7 +40,7 @@ REPORTS = 10
 FINAL_SEEDS = 3
 """Seeds that a finalist is trained again with, time allowing, or as many as a trial has."""
 FIRST_FINAL_SEED = 1_000_000
-"""No trial has this seed or a later one: the score that a trial was chosen for owes to luck."""
+"""No trial has this seed or a later seed, because a chosen trial's score is partly luck."""
 FINALS = "returns of finalists"
 OWN = "the config's own settings"
 """Marks the trial that has the settings of the command line, also those outside their ranges."""
@@ -77,13 +77,13 @@ class Reports(Meetings):
 def score_of(learners: Sequence[Learner]) -> float:
     """Return the mean of the policies' mean returns of their last training episodes.
 
-    It is minus infinity before any episode has ended, and where some could not be played.
+    The score is minus infinity before an episode has ended, and if episodes could not be played.
     """
     return float(np.mean([_return_of(learner) for learner in learners]))
 
 
 def _return_of(learner: Learner) -> float:
-    # Many episodes rank settings more surely than those that tell how well a run ended.
+    # A mean of more episodes than a run's own last mean ranks settings more reliably.
     mean = learner.state.recent_mean(learner.config.environment.variants, RECENT_EPISODES)
     if mean is None or learner.state.has_skipped():
         return -math.inf
@@ -92,11 +92,12 @@ def _return_of(learner: Learner) -> float:
 
 @dataclass(frozen=True)
 class Search:
-    """What is tried, and how.
+    """A search for settings.
 
-    config: what all trials have in common. ranges: of the settings that trials differ in.
-    n_policies: of each trial, with seeds of their own. n_finalists: number of the best trials that
-    run again, with that of the config's settings. path: the search's folder.
+    config: the settings that all trials share. ranges: the ranges of the settings in which trials
+    differ. n_policies: the number of policies of each trial, which have seeds of their own.
+    n_finalists: the number of the best trials that are trained again, beside the trial of the
+    config's own settings. path: the search's folder.
     """
 
     config: TrainConfig
@@ -242,7 +243,7 @@ class Search:
     ) -> list[float]:
         """Train policies with these seeds. Return their returns.
 
-        A policy that diverges has minus infinity. It ends its trial.
+        A policy that diverges ends its trial, and its return is minus infinity.
         """
         tried = self.config.settings.changed(**settings)
         configs = [

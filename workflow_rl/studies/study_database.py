@@ -15,7 +15,7 @@ _JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 
 
 def url_of(database: Path) -> str:
-    """Return SQLAlchemy's name of a file. Braces in folder names are doubled: Optuna formats it."""
+    """Return a database's URL. Braces in folder names are doubled, as Optuna formats the URL."""
     url = URL.create("sqlite", database=str(database)).render_as_string()
     return url.replace("{", "{{").replace("}", "}}")
 

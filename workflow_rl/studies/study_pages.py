@@ -33,7 +33,7 @@ def page_of(paths: Sequence[Path], traces: Sequence[RunTrace], further: Path) ->
 
 
 def exploits(runs: Sequence[Run]) -> list[Section]:
-    """Return what `exploit` left in the runs' folders, or above them, if it left anything."""
+    """Return the results of `exploit` in the runs' folders, or above them, if there are any."""
     folders = dict.fromkeys(f for run in runs for f in (run.path, run.path.absolute().parent))
     rows = []
     for found in (read_exploit(f) for f in folders if (f / EXPLOIT_FILE).is_file()):
@@ -50,7 +50,7 @@ def exploits(runs: Sequence[Run]) -> list[Section]:
 
 
 def duel_section(path: Path) -> Section:
-    """Return what a duel's folder tells. Raises UserError."""
+    """Return the section about a duel. path: its folder. Raises UserError."""
     record = read_duel(path)
     measured = read_measured(path, record)
     label = "Payoffs, mixtures and lineage; the same is in the tables below"

@@ -51,7 +51,6 @@ def returns_in_words(told: Mapping[str, Any]) -> str:
 
 
 def agreement_in_words(agreement: float | None) -> str:
-    """Return a copy's agreement with its teacher as text. None: the agreement is unknown."""
     return "unknown" if agreement is None else f"{agreement:.1%}"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from workflow_rl import TrainConfig
 from workflow_rl.cage4.scenario.scenario4 import RED_ENV_ID
 from workflow_rl.runs.export import write_policy
-from workflow_rl.runs.make_agent import make_agent
+from workflow_rl.runs.learner import make_agent
 
 
 def write_red_team(path: Path, seed: int = 0) -> str:

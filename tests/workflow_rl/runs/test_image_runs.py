@@ -12,7 +12,7 @@ from workflow_rl import api
 from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.export import export_policy
-from workflow_rl.runs.make_agent import make_agent
+from workflow_rl.runs.learner import make_agent
 from workflow_rl.runs.read_checkpoint import load_checkpoint
 
 pytestmark = pytest.mark.system

@@ -12,8 +12,8 @@ from workflow_rl import api
 from workflow_rl.errors import UserError
 from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.folder import is_finished
+from workflow_rl.runs.learner import make_agent
 from workflow_rl.runs.loop import train_policy
-from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.metrics import METRICS
 from workflow_rl.runs.read_checkpoint import load_checkpoint
 from workflow_rl.runs.run_dir import NotWrittenError

@@ -19,8 +19,8 @@ from workflow_rl.reporting.timeline import read_trace
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import warn_if_results_vary
 from workflow_rl.runs.folder import read_config, read_metrics
+from workflow_rl.runs.learner import make_agent
 from workflow_rl.runs.loop import train_policy
-from workflow_rl.runs.make_agent import make_agent
 from workflow_rl.runs.metrics import METRICS, return_columns
 from workflow_rl.runs.read_checkpoint import load_checkpoint
 from workflow_rl.runs.saved_agent import load_saved

@@ -20,8 +20,7 @@ from workflow_rl.collection.rollout import Rollout
 from workflow_rl.runs import loop
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import read_metrics
-from workflow_rl.runs.learner import Learner
-from workflow_rl.runs.make_agent import make_agent
+from workflow_rl.runs.learner import Learner, make_agent
 from workflow_rl.runs.metrics import group_of, row_of, summarise
 from workflow_rl.runs.read_checkpoint import load_checkpoint
 from workflow_rl.runs.training_state import Seconds, TrainingState

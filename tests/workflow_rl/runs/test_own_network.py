@@ -38,7 +38,7 @@ from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.export import export_policy
 from workflow_rl.runs.folder import weights_digest
-from workflow_rl.runs.make_agent import make_agent
+from workflow_rl.runs.learner import make_agent
 from workflow_rl.runs.read_checkpoint import load_checkpoint
 from workflow_rl.runs.saved_agent import load_saved
 from workflow_rl.runs.trust import sign as sign_files

@@ -40,7 +40,7 @@ from workflow_rl.environments.episode import episode_spec
 from workflow_rl.errors import ConfigError
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.folder import is_finished, read_metrics
-from workflow_rl.runs.make_agent import make_agent
+from workflow_rl.runs.learner import make_agent
 from workflow_rl.runs.newest_batches import FreeRunning
 from workflow_rl.runs.presets import PRESETS, RECIPES
 from workflow_rl.runs.read_checkpoint import load_checkpoint

@@ -27,7 +27,7 @@ from workflow_rl.runs import checkpoint as checkpoint_file
 from workflow_rl.runs import replay_files
 from workflow_rl.runs.checkpoint import Checkpoint, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.make_agent import make_agent
+from workflow_rl.runs.learner import make_agent
 from workflow_rl.runs.read_checkpoint import load_checkpoint, load_memory
 from workflow_rl.runs.run_dir import RunDir
 from workflow_rl.runs.training_state import TrainingState

@@ -8,7 +8,7 @@ import pytest
 from workflow_rl.errors import UserError
 from workflow_rl.runs.checkpoint import Checkpoint
 from workflow_rl.runs.config import TrainConfig
-from workflow_rl.runs.make_agent import make_agent
+from workflow_rl.runs.learner import make_agent
 from workflow_rl.runs.read_checkpoint import restored_agent
 from workflow_rl.runs.saved_agent import critic_of, load_agent, policy_of, scored_as
 from workflow_rl.runs.training_state import TrainingState

@@ -18,7 +18,7 @@ from workflow_rl.environments.episode import SeedStream, episode_spec
 from workflow_rl.errors import ConfigError, ObservationError, UserError
 from workflow_rl.runs.export import export_policy
 from workflow_rl.runs.folder import read_config
-from workflow_rl.runs.make_agent import make_agent
+from workflow_rl.runs.learner import make_agent
 from workflow_rl.runs.read_checkpoint import load_checkpoint, restored_agent
 from workflow_rl.runs.saved_agent import load_saved
 

@@ -19,7 +19,7 @@ from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.collection.messages import StopRequested
 from workflow_rl.runs.folder import read_metrics, runs_in
-from workflow_rl.runs.make_agent import make_agent
+from workflow_rl.runs.learner import make_agent
 from workflow_rl.runs.read_checkpoint import load_checkpoint
 from workflow_rl.runs.several_policies import policy_folder, read_population
 

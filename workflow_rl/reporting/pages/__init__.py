@@ -1,4 +1,4 @@
-"""HTML pages of one file each, which ask nothing of any network."""
+"""HTML pages. Each page is one file, which loads nothing from a network."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def as_json(value: Any) -> str:
 def uncollected() -> Iterator[None]:
     """Switch garbage collection off, for a command that writes a page and ends.
 
-    The libraries make a million objects that stay. Walking through them again and again, and once
-    more at exit, takes a third of the time of a replay.
+    The libraries make a million objects that stay. The collector would visit them again and again,
+    and once more at exit, which takes a third of the time of a replay.
     """
     atexit.register(gc.freeze)
     gc.disable()
@@ -105,7 +105,7 @@ def _is_of_numbers(cells: Sequence[str]) -> bool:
 
 
 def image(figure: Figure, label: str) -> str:
-    """Return a picture within the page. label: what it shows, for those who do not see it."""
+    """Return a picture within the page. label: a description of the picture for screen readers."""
     file = io.BytesIO()
     figure.savefig(file, dpi=110, format="png")
     data = base64.b64encode(file.getvalue()).decode()
@@ -124,7 +124,7 @@ def folded(summary: str, content: str) -> str:
 
 
 def number(value: float | None, digits: int = 1) -> str:
-    """Return a number with a real minus sign; a dash for None and for what is not finite."""
+    """Return a number with a real minus sign; a dash for None and for NaN or infinity."""
     if value is None or not math.isfinite(value):
         return "–"  # noqa: RUF001
     return f"{value:,.{digits}f}".replace("-", "−")  # noqa: RUF001

@@ -44,7 +44,7 @@ from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.runs.checkpoint import Checkpoint, save_checkpoint
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.export import write_policy
-from workflow_rl.runs.make_agent import make_agent
+from workflow_rl.runs.learner import make_agent
 from workflow_rl.runs.training_state import TrainingState
 
 ATTACKERS = RED_AGENTS[:2]

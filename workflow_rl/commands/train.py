@@ -54,6 +54,11 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
     _require_outputs(config, options)
     if resume is None and not options["quiet"] and (hint := hint_of_few_updates(config)):
         click.echo(f"Hint: {hint}.", err=True)
+    meetings_of: MeetingsOf | None = None
+    if plan.exchange is not None:
+        from workflow_rl.studies.population import Population
+
+        meetings_of = Population
     with (
         run_folder(resume or options["run_dir"], config) as path,
         training_errors(_again(plan, path, options), path, _careful_options(config)),
@@ -61,7 +66,7 @@ def run_command(mode: Mode, options: dict[str, Any], exchange_of: ExchangeOf | N
         outcome = execute(
             plan,
             path,
-            meetings_of=_meetings_of(plan),
+            meetings_of=meetings_of,
             init_from=init_from,
             quiet=options["quiet"],
             trace=options["trace"],
@@ -192,14 +197,6 @@ def _require_outputs(config: TrainConfig, options: dict[str, Any]) -> None:
     if options["trace"] is not None and options["trace"].parent != options["run_dir"]:
         require_writable_folder(options["trace"].parent, "--trace")
         require_writable(options["trace"], "--trace")
-
-
-def _meetings_of(plan: Plan) -> MeetingsOf | None:
-    if plan.exchange is None:
-        return None
-    from workflow_rl.studies.population import Population
-
-    return Population
 
 
 def _again(plan: Plan, path: Path, options: Mapping[str, Any]) -> str:

@@ -44,14 +44,21 @@ def attacker(stages: list[list[float]]) -> RandomPolicy:
 
 def stopping(stops: int = 3, max_steps: int = 100) -> Game:
     """Return the game of optimal stopping. The defender may stop an intruder `stops` times."""
-    pays = {"R_INT": -5, "R_COST": -5, "R_SLA": 1, "R_ST": 5}
-    moves = Stopping.transition_tensor(stops)
-    shown = Stopping.observation_space(10), Stopping.observation_tensor(10)
-    rewards = Stopping.reward_tensor(L=stops, **pays)
-    sets = Stopping.state_space(), Stopping.defender_actions(), Stopping.attacker_actions()
-    rest = {"b1": Stopping.b1(), "save_dir": "", "checkpoint_traces_freq": 1, "save_trace": False}
-    args = "csle-stopping-game-v1", moves, *shown, rewards, *sets, stops
-    game = StoppingGameConfig(*args, **pays, **rest)
+    payoffs = {"R_INT": -5, "R_COST": -5, "R_SLA": 1, "R_ST": 5}
+    observations = Stopping.observation_space(10), Stopping.observation_tensor(10)
+    spaces = Stopping.state_space(), Stopping.defender_actions(), Stopping.attacker_actions()
+    no_traces = {"save_dir": "", "checkpoint_traces_freq": 1, "save_trace": False}
+    game = StoppingGameConfig(
+        "csle-stopping-game-v1",
+        Stopping.transition_tensor(stops),
+        *observations,
+        Stopping.reward_tensor(L=stops, **payoffs),
+        *spaces,
+        stops,
+        b1=Stopping.b1(),
+        **payoffs,
+        **no_traces,
+    )
     name = "csle-stopping-game-pomdp-defender-v1"
     config = StoppingConfig(name, game, attacker([[0.9, 0.1]] * 3))
     return Game(gymnasium.make(name, config=config, disable_env_checker=True), max_steps)

@@ -23,11 +23,13 @@ class Attacks(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         super().__init__(env)
-        of: Any = env.unwrapped.bounds  # type: ignore[attr-defined]
-        n, kinds = of.maximum_node_count, (of.local_attacks_count, of.remote_attacks_count)
-        self._links, self._kinds = (n, of.maximum_total_credentials, of.port_count), kinds
-        self._ends = np.cumsum([n * kinds[0], n * kinds[1], math.prod(self._links)])
-        size = n * (1 + of.property_count) + 2 * self._links[1] + 1 + int(self._ends[-1])
+        bounds: Any = env.unwrapped.bounds  # type: ignore[attr-defined]
+        n_nodes, n_credentials = bounds.maximum_node_count, bounds.maximum_total_credentials
+        self._n_local, self._n_remote = bounds.local_attacks_count, bounds.remote_attacks_count
+        self._links = n_nodes, n_credentials, bounds.port_count
+        n_of_kinds = [n_nodes * self._n_local, n_nodes * self._n_remote, math.prod(self._links)]
+        self._ends = np.cumsum(n_of_kinds)
+        size = n_nodes * (1 + bounds.property_count) + 2 * n_credentials + 1 + int(self._ends[-1])
         self.action_space = spaces.Discrete(int(self._ends[-1]))
         self.observation_space = spaces.Box(-1, np.inf, (size,), np.float32)
 
@@ -53,9 +55,9 @@ class Attacks(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def _attack(self, action: int) -> dict[str, Any]:
         if action < self._ends[0]:
-            return {"local_vulnerability": np.array(divmod(action, self._kinds[0]))}
+            return {"local_vulnerability": np.array(divmod(action, self._n_local))}
         if action < self._ends[1]:
-            target, attack = divmod(action - self._ends[0], self._kinds[1])
+            target, attack = divmod(action - self._ends[0], self._n_remote)
             sources = self._obs["action_mask"]["remote_vulnerability"][:, target, attack]
             return {"remote_vulnerability": np.array([sources.argmax(), target, attack])}
         source, number, port = np.unravel_index(action - self._ends[1], self._links)

@@ -224,8 +224,8 @@ def _milestones(runs: Sequence[Run]) -> str:
     rows = []
     for run in runs:
         means = running_mean(run.metrics)
-        at = [math.ceil(share / 100 * len(means)) - 1 for share in shares]
-        rows.append([escaped(run.name), *(number(means[i]) for i in at)])
+        indices = [math.ceil(share / 100 * len(means)) - 1 for share in shares]
+        rows.append([escaped(run.name), *(number(means[index]) for index in indices)])
     heading = ["Run", *(f"after {share}% of its updates" for share in shares)]
     return folded("As a table", table(heading, rows, "Returns"))
 
@@ -421,8 +421,9 @@ def _of_each_worker(trace: RunTrace) -> str:
 def faults(runs: Sequence[Run]) -> Section:
     rows = []
     for run in runs:
-        at = [row["update"] for row in run.metrics if row.get("workers_restarted", 0) > 0]
-        when = f" (updates {', '.join(f'{update:g}' for update in at[:10])})" if at else ""
+        updates = [row["update"] for row in run.metrics if row.get("workers_restarted", 0) > 0]
+        listed = ", ".join(f"{update:g}" for update in updates[:10])
+        when = f" (updates {listed})" if updates else ""
         skipped = (run.summary or {}).get("skipped_episodes", [])
         n_skipped = len(skipped) if run.summary else int(run.total("skipped_episodes"))
         which = f" ({', '.join(map(str, skipped[:10]))})" if skipped else ""

@@ -136,10 +136,11 @@ def _parsed(
     size = spaces["obs_dim"] + spaces["privileged"] + spaces["masked"] * distribution.n_outputs
     if team is not None:
         size = team_layout(team).row_size
+    action_shape = () if isinstance(distribution, Categorical) else (distribution.n_numbers,)
     shapes = {
         "obs": (n_steps, size),
         "last_obs": (n_episodes, size),
-        "action": (n_steps, *_shape_of(distribution)),
+        "action": (n_steps, *action_shape),
         "reward": (n_steps,),
         **dict.fromkeys(_OF_EPISODES[2:], (n_episodes,)),
     }
@@ -201,10 +202,6 @@ def _sizes(distribution: Distribution) -> NDArray[np.int64] | None:
     if isinstance(distribution, MultiCategorical):
         return np.array([part.n_outputs for part in distribution.parts])
     return None
-
-
-def _shape_of(distribution: Distribution) -> tuple[int, ...]:
-    return () if isinstance(distribution, Categorical) else (distribution.n_numbers,)
 
 
 def what_is_wrong_with(action: Actions, distribution: Distribution) -> str | None:

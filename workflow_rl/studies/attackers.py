@@ -22,17 +22,18 @@ from workflow_rl.runs.copy_teacher import teacher_named
 from workflow_rl.runs.loop import stopped_by_signals
 
 EPISODES_TOGETHER = 16
-"""How many a worker plays at once, where envs act together."""
+"""The number of episodes that a worker plays at once, if one forward pass serves several envs."""
 N_STARTS = 2
-"""How many of the known attackers are copied by new ones."""
+"""The number of known attackers that new attackers copy."""
 STEPS_COPIED, EPISODES_COPIED = 15_000, (10, 100)
-"""How many steps of a known attacker a new one copies. The fewest and the most episodes."""
+"""The number of steps of a known attacker that a new attacker copies, and the fewest and the most
+episodes."""
 
 
 class PlayingAttacker(NamedTuple):
-    """An attacker that plays. name: that of its run or file, or the environment's name for the
-    attacker. about: what `exploit.json` says of the attacker. mean: its mean return in the episodes
-    that choose."""
+    """An attacker that plays. name: the name of its run or file, or the environment's name for the
+    attacker. about: further values for `exploit.json`. mean: its mean return in the episodes that
+    choose."""
 
     name: str
     make_envs: EnvBatchFactory
@@ -55,10 +56,10 @@ def by_hand(environment: Environment) -> list[PlayingAttacker]:
 def worst_first(
     config: TrainConfig, attackers: Sequence[PlayingAttacker], episodes: int, quiet: bool = True
 ) -> list[PlayingAttacker]:
-    """Return attackers with what they get in the episodes that choose, the worst first. Of an
-    attacker that acts in two ways, return the worse way. Raises what `played` raises.
+    """Return attackers with their mean returns in the episodes that choose, the worst first. If an
+    attacker acts in two ways, return the worse way. Raises the errors of `played`.
 
-    config: of a training of new attackers, whose environment, seed and workers count.
+    config: the config of a training of new attackers. Its environment, seed and workers are used.
     """
     returns = attackers_returns(config, attackers, SeedStream.SELECTION, episodes, quiet)
     worse: dict[str, PlayingAttacker] = {}
@@ -88,10 +89,10 @@ def attackers_returns(
 def beginnings(
     config: TrainConfig, known: Sequence[PlayingAttacker], number: int
 ) -> list[Mapping[str, Any]]:
-    """Return what each of a number of new attackers changes in its config.
+    """Return the changes of the config for each of the new attackers.
 
-    The first begins as a copy of the worst known attacker, the second as a copy of the second
-    worst, the third untrained, and so on. known: the worst first.
+    The first new attacker begins as a copy of the worst known attacker, the second as a copy of the
+    second worst, the third untrained, and so on. known: the worst first. number: of new attackers.
     """
     starts: list[Mapping[str, Any]] = [NOTHING]
     if config.plug_in.takes_teachers:
@@ -109,13 +110,13 @@ def played(
     quiet: bool = True,
     make_envs: EnvBatchFactory | None = None,
 ) -> list[list[float]]:
-    """Return the returns of each actor's episodes, all played by one pool of a config's workers.
+    """Return the returns of each actor's episodes. One pool with the config's workers plays them.
 
-    make_envs: makes other envs than the environment's. Raises TooManyFailuresError, also for an
-    episode that cannot be played, and StopRequested.
+    make_envs: makes the envs, if they are not the environment's own. Raises StopRequested, and
+    TooManyFailuresError, also for an episode that cannot be played.
     """
     if environment.env_id in guests:
-        environment.check()  # It compiles, so that the workers find all on disk.
+        environment.check()  # This compiles the simulator, so that the workers load it from disk.
     together = EPISODES_TOGETHER if environment.plays_together else 1
     pool = LocalPool(
         make_envs or environment.make_envs, config.n_workers, together, config.worker_timeout,

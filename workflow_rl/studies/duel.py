@@ -124,12 +124,12 @@ def separate_like(whole: Environment, *sides: Environment) -> None:
 def actor_for_side(
     agent: str, side: Side, opponents: Mapping[str, float]
 ) -> tuple[Actor, Mapping[str, Any]]:
-    """Return an agent as it acts as an opponent, and the arguments of the environment in which it
+    """Return the actor of an agent as an opponent, and the arguments of the environment in which it
     plays on this side. Raises UserError."""
     released = guests[side.env].released if side.env in guests else {}
     saved = load_saved(Path(released.get(agent, agent)), greedy=side.greedy)
     args = {**side.args, side.opponents: text_of_weights(opponents)}
-    # A guest's agents may see and do other things than those that learn here.
+    # A guest's agent may have other observations and actions than the agents that learn here.
     if side.env not in guests or saved.environment.env_id != side.env:
         return saved.policy, args
     args |= {name: saved.environment.args[name] for name in side.brought}
@@ -144,9 +144,9 @@ def trained(
 ) -> Outcome | None:
     """Train in a folder, new or resumed. Return None if the run is finished.
 
-    changes: of the config, for each policy that begins. options: those of `execute`. Raises
-    ConfigError if the run in the folder has another config, but for what `free_on_resume` names,
-    and what `execute` raises.
+    changes: the changes of the config for each new policy. options: further arguments of `execute`.
+    Raises the errors of `execute`, and ConfigError if the run in the folder has another config,
+    apart from the fields that `free_on_resume` returns.
     """
     if is_finished(folder):
         return None
@@ -172,16 +172,16 @@ def run_duel(
     say: Callable[[str], None] = lambda line: None,
     quiet: bool = True,
 ) -> DuelRecord:
-    """Train a duel in a new or empty folder, or go on with the same duel in its own.
+    """Train a duel in a new or empty folder, or continue the duel of an earlier call in its folder.
 
     Args:
-        config: what all runs have in common: the environment of both sides, the algorithm, the
+        config: the common config of all runs: the environment of both sides, the algorithm, the
             length of each run.
         path: the folder.
         settings: how the sides learn from each other.
         start: agents that a side begins with, by side: policy files, or names that the
-            environment knows. Those of the first side are policies. By default a policy that has
-            learned nothing.
+            environment knows. The first side's agents must be policies. By default a side begins
+            with an untrained policy.
         say: takes a line about each generation.
         quiet: show no progress bars.
 

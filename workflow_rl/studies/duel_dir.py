@@ -90,7 +90,7 @@ class DuelRecord:
 
     def require_playable(self, path: Path, agents: Iterable[str]) -> None:
         """Raise UserError if the duel is a stranger's, and an agent is a class to import, or a path
-        out of the duel's folder."""
+        outside the duel's folder."""
         for name in () if self.is_own else agents:
             # If a file has a class's name, and the file is removed, the name would mean the class.
             # A comma ends an agent's name, and another name would follow.

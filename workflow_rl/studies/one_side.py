@@ -25,12 +25,12 @@ from workflow_rl.errors import ConfigError, ObservationError
 
 RANDOM = "random"
 _DRAWS = 2**32 - 5
-"""Keeps the draws of opponents and of their actions apart from the environment's own numbers."""
+"""A part of seeds that separates the draws of opponents and actions from the environment's own."""
 
 
 def text_of_weights(shares: Mapping[str, float]) -> str:
-    """Return agents as `weights_of` reads them. Their weights are whole thousandths of all; agents
-    with less than half of one are left out.
+    """Return agents and weights in the form that `weights_of` reads. A weight is a whole number of
+    thousandths. Agents with less than half a thousandth are left out.
 
     Raises ConfigError for an agent that could not be read back.
     """
@@ -42,7 +42,7 @@ def text_of_weights(shares: Mapping[str, float]) -> str:
 
 
 class SomeAgents:
-    """Some agents of a ParallelEnv, as far as JointEnv reads them to be made."""
+    """Some agents of a ParallelEnv, with the attributes that JointEnv's constructor reads."""
 
     def __init__(self, env: Any, agents: Sequence[str]) -> None:
         self.env, self.possible_agents = env, list(agents)
@@ -66,7 +66,7 @@ class _RandomTeam:
         for agent, obs in observations.items():
             space, mask = self._action_space(agent), mask_in(obs, infos.get(agent))
             if not isinstance(space, spaces.Discrete):
-                space = copy.deepcopy(space)  # The environment's own is not to be seeded.
+                space = copy.deepcopy(space)  # The environment's own space must not be seeded.
                 space.seed(int(self._random.integers(2**31)))
                 if not is_busy(agent, infos):
                     actions[agent] = sampled(

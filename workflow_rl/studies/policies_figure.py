@@ -117,8 +117,8 @@ def settings_over_time(record: PopulationRecord) -> list[list[Values]]:
 def _draw_setting(
     axes: Axes, record: PopulationRecord, name: str, end: float, colours: Sequence[Any]
 ) -> None:
-    """Draw a setting of every member over time. A share is drawn as its distance from 1, because
-    that distance is what a meeting perturbs."""
+    """Draw a setting of every member over time. A share is drawn as its distance from 1, because a
+    meeting perturbs this distance."""
     at = [0, *(meeting.at for meeting in record.meetings), end]
     values = np.array(
         [[settings[name] for settings in member] for member in settings_over_time(record)]
@@ -160,7 +160,7 @@ def _draw_copies(
 
 def duel_figure(record: DuelRecord, measured: tuple[Measured, Measured] = ({}, {})) -> Figure:
     """Draw a duel's payoff table, the mixtures by generation, their exploitability, and the
-    lineage. measured: scores, and what attackers get."""
+    lineage. measured: the agents' scores, and the means of their worst attackers."""
     payoffs, (first, second) = np.array(record.payoffs), record.agents
     mixtures = [f"mixtures of {side}" for side in record.agents]
     rows = [["table", "gains"], mixtures, ["lineage", "lineage"]]
@@ -189,9 +189,9 @@ def duel_figure(record: DuelRecord, measured: tuple[Measured, Measured] = ({}, {
 
 
 def gains_in_table(record: DuelRecord) -> list[float]:
-    """Return what the best answer in the whole table gains against each generation's mixtures, on
-    average over both sides. The same episodes chose the mixtures: noise is included, and the end is
-    0."""
+    """Return the gain of the best answer in the whole table against each generation's mixtures, as
+    a mean over both sides. The table's episodes also chose the mixtures, so the gains include
+    noise, and the last gain is 0."""
     payoffs = np.array(record.payoffs)
     gains = []
     for shares in record.mixtures:
@@ -222,7 +222,7 @@ def _draw_lineage(axes: Axes, record: DuelRecord) -> None:
         n_start, n_trained = n_starts[side], record.responses[side]
         for number, agent in enumerate(agents):
             generation = max(0, (number - n_start) // n_trained + 1)
-            # Several agents at the start or of a generation stand one above the other.
+            # Several agents of one generation, or of the start, are drawn above each other.
             beside = (number - n_start) % n_trained if generation else n_start - 1 - number
             aside = 0.12 * beside * (1 if height else -1)
             places[side, number] = generation, height + aside

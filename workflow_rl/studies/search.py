@@ -373,7 +373,7 @@ def trial_score(trial: FrozenTrial) -> float:
 
 
 def _unused(path: Path) -> Path:
-    """Return the path, with a number behind it if a stopped run has left something there."""
+    """Return the path, or if a stopped run has left files there, the path with a number."""
     number = 2
     found = path
     while found.exists():
@@ -386,7 +386,7 @@ def write_best(path: Path, settings: Mapping[str, float]) -> None:
 
 
 def draw(study: optuna.Study, path: Path) -> list[Path]:
-    """Draw Optuna's plots as PNG files, but for those that make no sense yet."""
+    """Draw Optuna's plots as PNG files, except plots for which there are too few trials."""
     from matplotlib import pyplot
     from optuna.visualization import matplotlib as plots
 

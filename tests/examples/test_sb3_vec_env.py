@@ -1,7 +1,5 @@
 """Stable-Baselines3 on single envs, and on the batch of `examples/sb3_vec_env.py`."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 from typing import Any

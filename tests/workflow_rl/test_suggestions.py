@@ -1,5 +1,3 @@
-"""What somebody may have meant."""
-
 import zipfile
 
 import pytest

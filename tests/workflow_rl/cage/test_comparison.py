@@ -1,7 +1,5 @@
 """Comparisons of two simulators that count, with a difference that was planted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Actors that do as they are told."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

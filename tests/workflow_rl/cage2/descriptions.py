@@ -1,7 +1,5 @@
 """Scenarios of what CybORG reads: see `Scenario.description`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

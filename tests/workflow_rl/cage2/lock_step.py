@@ -1,7 +1,5 @@
 """CybORG and the compiled simulator of CAGE-2 in lock-step."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.cage.comparison import ComparedEpisode, Difference, compare_episode

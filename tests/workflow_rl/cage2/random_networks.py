@@ -1,7 +1,5 @@
 """Networks drawn at random, to compare simulators in."""
 
-from __future__ import annotations
-
 import copy
 import random
 from typing import Any

@@ -1,7 +1,3 @@
-"""Attackers written in Python, and trained ones, in Blue's compiled envs."""
-
-from __future__ import annotations
-
 import copy
 import itertools
 import random

@@ -1,7 +1,5 @@
 """The environment as others' code finds it: by its id, through Gymnasium alone."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """A simulator for tests that need no CybORG: it counts, and shows what it was given."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

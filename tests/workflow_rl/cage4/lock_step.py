@@ -1,7 +1,5 @@
 """Two simulators of CAGE-4 in lock-step."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.cage.comparison import ComparedEpisode, Difference, compare_episode

@@ -1,7 +1,5 @@
 """Red teams that have learned nothing, in policy files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from workflow_rl import TrainConfig

@@ -1,7 +1,3 @@
-"""Attackers in Python: what they see, what they may answer, and where they play."""
-
-from __future__ import annotations
-
 import pickle
 import random
 from pathlib import Path

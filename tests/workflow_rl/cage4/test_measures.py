@@ -1,7 +1,3 @@
-"""The costs of CAGE-4's steps, and what evaluations measure."""
-
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

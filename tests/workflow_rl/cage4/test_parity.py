@@ -1,7 +1,5 @@
 """Comparisons of CAGE-4: what a difference is called, the record, and the summary."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

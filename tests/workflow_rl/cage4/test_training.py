@@ -1,7 +1,5 @@
 """Runs on CAGE-4: the same weights for any number of workers, simulator, and after a resume."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pools and workers on a Ray that is played in this process, and when a worker counts as silent."""
 
-from __future__ import annotations
-
 import functools
 import logging
 import os

@@ -1,7 +1,5 @@
 """Workers on Ray: what they return, what goes wrong with them, and that nothing is left of them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,5 +1,3 @@
-"""The command `compare`: what it reads, shows and writes."""
-
 import csv
 import json
 import re

@@ -1,5 +1,3 @@
-"""The commands `train-duel` and `exploit`: from end to end."""
-
 import json
 import shlex
 

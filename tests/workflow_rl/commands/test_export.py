@@ -1,5 +1,3 @@
-"""Trained agents in formats that others read: what comes out there is what the policy computes."""
-
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""The command `plot` on runs' metrics."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""The command `record`, and training from what it wrote."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""The command `tune`: what it refuses, resumes and leaves."""
-
 import json
 import math
 import re

@@ -1,5 +1,3 @@
-"""Measures: what is read of an episode's costs, and the figures over episodes."""
-
 import json
 import math
 from types import SimpleNamespace

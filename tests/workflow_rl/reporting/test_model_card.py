@@ -1,5 +1,3 @@
-"""Folders for the Hugging Face Hub."""
-
 import json
 import re
 import shutil

@@ -1,5 +1,3 @@
-"""Traces as pictures."""
-
 import json
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Runs that begin by copying a teacher."""
-
 import json
 import shutil
 import signal

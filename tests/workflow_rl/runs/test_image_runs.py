@@ -1,5 +1,3 @@
-"""Runs on images: they learn, and their agents are used."""
-
 import functools
 
 import numpy as np

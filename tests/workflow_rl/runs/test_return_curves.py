@@ -1,5 +1,3 @@
-"""Returns in words, and runs that differ in their seed alone."""
-
 import math
 
 import numpy as np

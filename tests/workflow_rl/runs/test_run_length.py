@@ -1,5 +1,3 @@
-"""When a run in steps or episodes ends, and how it goes on past its end."""
-
 import math
 from typing import Any
 

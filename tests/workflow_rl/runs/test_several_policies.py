@@ -1,5 +1,3 @@
-"""Several policies in one run, each as if it were alone."""
-
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""What a workflow's text means, which orders there are, and who is due."""
-
 import re
 from collections import Counter
 

@@ -1,5 +1,3 @@
-"""What search-workflow refuses, in one line, before an episode is played."""
-
 import json
 from pathlib import Path
 from typing import Any

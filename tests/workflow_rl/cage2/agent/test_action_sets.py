@@ -1,7 +1,3 @@
-"""What Blue's policy chooses from."""
-
-from __future__ import annotations
-
 import numpy as np
 
 from workflow_rl.cage2.agent.network_facts import BlueDecoys, untold_facts

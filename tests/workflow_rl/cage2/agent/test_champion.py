@@ -1,7 +1,5 @@
 """The recipe as one command, small: what it leaves, and what it refuses."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The hosts as entities: the tables name the bits and the actions of the right host."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What Blue has seen and done on each host, as bits."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from workflow_rl.cage2.agent.history_counts import (

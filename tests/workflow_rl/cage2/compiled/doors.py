@@ -1,7 +1,5 @@
 """A way for Python to call what only compiled code calls."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numba

@@ -1,7 +1,5 @@
 """An agent for other processes, which import this module and not all that the tests import."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.cage2.agent.scripted import SleepAgent

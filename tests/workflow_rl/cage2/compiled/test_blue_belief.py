@@ -1,7 +1,5 @@
 """What Blue concludes, against what really happened."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The compiled generator against CPython's `random`, draw for draw."""
 
-from __future__ import annotations
-
 import random
 from types import SimpleNamespace
 from typing import Any

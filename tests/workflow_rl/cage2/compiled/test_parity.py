@@ -1,7 +1,5 @@
 """The compiled simulator against CybORG: whole episodes, and the networks at every step."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """One account of the other side: what each action makes of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

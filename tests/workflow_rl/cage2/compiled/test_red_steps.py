@@ -1,7 +1,3 @@
-"""Red's side of the compiled simulator against CybORG."""
-
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

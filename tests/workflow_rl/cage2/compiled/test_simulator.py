@@ -1,7 +1,5 @@
 """Many envs at once, what does not fit, and what is out of range."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,3 @@
-"""Red agents of the user's own."""
-
-from __future__ import annotations
-
 import copy
 import inspect
 import random

@@ -1,7 +1,5 @@
 """What both envs take, and refuse before anything has happened, whatever the simulator."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import math

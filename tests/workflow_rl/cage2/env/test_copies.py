@@ -1,7 +1,5 @@
 """Copies of envs at any moment go on exactly as the originals: none of theirs is left behind."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import random

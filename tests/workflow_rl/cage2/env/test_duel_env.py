@@ -1,7 +1,3 @@
-"""CAGE-2 for both sides at once."""
-
-from __future__ import annotations
-
 import copy
 
 import numpy as np

@@ -1,7 +1,3 @@
-"""CAGE-2 from Red's side."""
-
-from __future__ import annotations
-
 import copy
 from typing import Any
 

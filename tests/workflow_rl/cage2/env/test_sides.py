@@ -1,7 +1,3 @@
-"""The two sides of CAGE-2, for duels."""
-
-from __future__ import annotations
-
 import pytest
 
 from tests.workflow_rl.cage2.actors import Sleeping

@@ -1,7 +1,5 @@
 """The compiled vector environment against single environments, one for one."""
 
-from __future__ import annotations
-
 import copy
 from functools import partial
 from typing import Any

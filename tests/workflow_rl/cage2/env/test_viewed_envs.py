@@ -1,7 +1,5 @@
 """CAGE-2's agents teach: rows end with what an agent does next, as a choice of the policy's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

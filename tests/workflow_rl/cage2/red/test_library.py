@@ -1,7 +1,5 @@
 """Attackers that were written by hand play in every network, and do what they are there for."""
 
-from __future__ import annotations
-
 import pytest
 
 from workflow_rl.cage2.env.environment import Cage2

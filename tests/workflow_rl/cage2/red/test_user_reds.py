@@ -1,7 +1,3 @@
-"""Red agents of the user's own, for whoever trains, scores and watches."""
-
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools

@@ -1,5 +1,3 @@
-"""Families of scenarios: drawn by number, described in a file, played by entities."""
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The command `evaluate`, agents for it, and scores that are given."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

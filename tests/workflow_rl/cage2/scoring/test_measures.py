@@ -1,7 +1,5 @@
 """An evaluation measures episodes beside the return: in a table, and in its file."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

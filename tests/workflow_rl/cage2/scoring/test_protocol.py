@@ -1,7 +1,5 @@
 """The evaluation: its episodes, their seeds, and the scores that follow from them."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Recordings of episodes: those of the evaluation, and true in every step."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The command `replay`: its page, without a browser (`tests/browser` opens it), and its errors."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,3 @@
-"""What a report says of runs on CAGE-2: scores, actions, replays, as the agents really play."""
-
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What candidates are compared on: episodes of their own, and how sure the comparison is."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Raw records of one step, written by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a team does while it sees hardly an exploit of red's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

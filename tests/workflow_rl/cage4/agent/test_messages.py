@@ -1,7 +1,3 @@
-"""What the agents of a trained team tell each other."""
-
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Records of raw observations: read from dictionaries, they are those of the compiled simulator."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,3 @@
-"""What policies see of the belief, and who decides."""
-
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

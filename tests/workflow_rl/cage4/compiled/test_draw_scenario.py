@@ -1,7 +1,3 @@
-"""The compiled simulator in other scenarios than the challenge's."""
-
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Raw observations of the compiled simulator: dictionaries, and the arrays beside them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Red agents whose choices come from outside: against CybORG, and by their rules."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Other scenarios than the challenge's: what CybORG plays, and all simulators in lock-step."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """CybORG sped up: streams of episodes, and errors. `compiled.test_parity` compares its steps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,3 @@
-"""CAGE-4 from Red's side as the trainers see it."""
-
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any

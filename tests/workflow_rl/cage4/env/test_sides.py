@@ -1,7 +1,3 @@
-"""The two sides of CAGE-4, for duels."""
-
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

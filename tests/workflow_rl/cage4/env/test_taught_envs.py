@@ -1,7 +1,5 @@
 """CAGE-4's teams teach: rows end with what a team does next."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """CAGE-4 as the trainers see it: rows of a team, equal on every simulator."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 
 from workflow_rl.cage4.red.red_api import (

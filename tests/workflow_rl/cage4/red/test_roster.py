@@ -1,7 +1,5 @@
 """Trained red teams as opponents: the same episodes in every place where Blue meets them."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What every simulator takes and refuses."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import re

@@ -1,7 +1,5 @@
 """What a recording says that blue knows, beside what the dictionaries of CybORG's form tell."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

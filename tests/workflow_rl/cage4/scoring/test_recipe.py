@@ -1,7 +1,5 @@
 """The champion's recipe, in the smallest size that has all its parts."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """What candidates for the best team are compared on, and which is chosen."""
 
-from __future__ import annotations
-
 import itertools
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A folder to hand in plays in the challenge's own evaluation, and scores what `evaluate` says."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -44,10 +44,6 @@ class TargetEnv(gymnasium.Env[Any, Any]):
         return (self._offset + self._scale * self._shown).astype(np.float32)
 
 
-def make_target() -> TargetEnv:
-    return TargetEnv()
-
-
 class PuzzleEnv(gymnasium.Env[Any, Any]):
     """Several choices at once, and observations of several parts, which depend on all before.
 

@@ -14,28 +14,12 @@ def raise_error() -> None:
     raise ArithmeticError("the injected fault")
 
 
-def exit_process() -> None:
-    os._exit(7)
-
-
-def kill_process() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def stop_process() -> None:
-    os.kill(os.getpid(), signal.SIGSTOP)
-
-
-def hang() -> None:
-    time.sleep(3600)
-
-
 FAULTS: dict[str, Callable[[], None]] = {
     "exception": raise_error,
-    "exit": exit_process,
-    "killed": kill_process,
-    "stopped": stop_process,
-    "hang": hang,
+    "exit": lambda: os._exit(7),
+    "killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "stopped": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+    "hang": lambda: time.sleep(3600),
 }
 
 

@@ -40,30 +40,19 @@ class SpoiltEnv(OneBadEpisode):
         return obs, reward, ends[0], ends[1], info
 
 
-class MisshapenEnv(OneBadEpisode):
-    """The observation after the third step of the bad episode is `shown`, of another shape or
-    kind."""
+class OddStepEnv(OneBadEpisode):
+    """One part of the answer to the third step of the bad episode is `value`: the observation, 0,
+    or the reward, 1."""
 
-    def __init__(self, shown: Any, bad_seed: int) -> None:
+    def __init__(self, bad_seed: int, part: int, value: Any) -> None:
         super().__init__(bad_seed)
-        self._strange = shown
+        self._part, self._value = part, value
 
-    def step(self, action: Any) -> Result:
-        obs, *others = super().step(action)
-        return (self._strange if self._is_bad and self._steps == 3 else obs, *others)  # type: ignore[return-value]
-
-
-class HugeRewardEnv(OneBadEpisode):
-    """The third reward of the bad episode outweighs all others."""
-
-    def __init__(self, bad_seed: int, size: float) -> None:
-        super().__init__(bad_seed)
-        self._size = size
-
-    def step(self, action: Any) -> Result:
-        obs, reward, *others = super().step(action)
-        is_huge = self._is_bad and self._steps == 3
-        return obs, self._size if is_huge else reward, *others  # type: ignore[return-value]
+    def step(self, action: Any) -> Any:
+        answer = list(super().step(action))
+        if self._is_bad and self._steps == 3:
+            answer[self._part] = self._value
+        return tuple(answer)
 
 
 class LaterLyingEnv(gymnasium.Env[Any, Any]):
@@ -106,28 +95,6 @@ class NoisyStepEnv(TargetEnv):
     def step(self, action: Any) -> Result:
         obs, reward, terminated, truncated, info = super().step(action)
         return obs, reward + np.random.default_rng().random(), terminated, truncated, info
-
-
-class NoisyResetEnv(TargetEnv):
-    """The seed decides all but what is observed first."""
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        obs, info = super().reset(seed=seed, options=options)
-        return obs + np.random.default_rng().random(2).astype(np.float32), info
-
-
-class RememberingEnv(TargetEnv):
-    """An episode's rewards depend on how many there were before in this env."""
-
-    _episodes = 0
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        self._episodes += 1
-        return super().reset(seed=seed, options=options)
-
-    def step(self, action: Any) -> Result:
-        obs, reward, terminated, truncated, info = super().step(action)
-        return obs, reward + self._episodes, terminated, truncated, info
 
 
 class Liar(gymnasium.Env[Any, Any]):

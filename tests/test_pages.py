@@ -52,23 +52,6 @@ squeue() {{ python -m tests.page_commands squeue "$@"; }}
 """
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """A folder with all that a checkout has, and with .venv set up."""
-    for path in ROOT.iterdir():
-        if path.name not in {".git", ".venv", "runs", "site"}:
-            (tmp_path / path.name).symlink_to(path)
-    (tmp_path / ".venv").mkdir()
-    for path in Path(sys.prefix).iterdir():
-        if not path.name.startswith("."):
-            (tmp_path / ".venv" / path.name).symlink_to(path)
-    stamps = "cat requirements*.txt pyproject.toml | cksum | cut -d ' ' -f 1"
-    checksum = subprocess.check_output(["bash", "-c", stamps], cwd=tmp_path, text=True).strip()
-    for requirements in ("requirements.txt", "requirements-dev.txt"):
-        (tmp_path / ".venv" / f".{requirements}.{checksum}").touch()
-    return tmp_path
-
-
 def steps(page: Path) -> Iterator[list[str]]:
     """A page's commands and programs. Programs that follow one another are one. The first three
     words of a command of this package are OWN."""
@@ -123,19 +106,31 @@ def take(step: list[str], folder: Path) -> None:
     ],
     ids=name_of,
 )
-def test_what_is_to_be_typed_works(page, checkout, monkeypatch):
+def test_what_is_to_be_typed_works(page, tmp_path, monkeypatch):
+    """In a folder with all that a checkout has, and with .venv set up."""
     for package in NOT_EVERYWHERE.get(page.name, ()):
         pytest.importorskip(package)
+    for path in ROOT.iterdir():
+        if path.name not in {".git", ".venv", "runs", "site"}:
+            (tmp_path / path.name).symlink_to(path)
+    (tmp_path / ".venv").mkdir()
+    for path in Path(sys.prefix).iterdir():
+        if not path.name.startswith("."):
+            (tmp_path / ".venv" / path.name).symlink_to(path)
+    stamps = "cat requirements*.txt pyproject.toml | cksum | cut -d ' ' -f 1"
+    checksum = subprocess.check_output(["bash", "-c", stamps], cwd=tmp_path, text=True).strip()
+    for requirements in ("requirements.txt", "requirements-dev.txt"):
+        (tmp_path / ".venv" / f".{requirements}.{checksum}").touch()
     for block in blocks(page):
         if block.title is not None and block.snippet is None:
-            (checkout / block.title).write_text(block.text)
-    monkeypatch.chdir(checkout)
-    monkeypatch.syspath_prepend(checkout)
+            (tmp_path / block.title).write_text(block.text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     for step in steps(page):
-        take(step, checkout)
+        take(step, tmp_path)
     if page.name == "own-environment.md":
         # Acting at random returns -8; whoever walks to the right, 0.
-        scores = json.loads((checkout / "runs" / "corridor" / "evaluation.json").read_text())
+        scores = json.loads((tmp_path / "runs" / "corridor" / "evaluation.json").read_text())
         assert scores["mean"] > -4
 
 

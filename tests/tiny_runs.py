@@ -17,7 +17,6 @@ from workflow_rl.agents import algorithm
 from workflow_rl.agents.mbpo.agent import MBPOAgent
 from workflow_rl.agents.ppo.agent import PPOAgent
 from workflow_rl.agents.ppo.config import PPOConfig
-from workflow_rl.agents.replay import Transitions
 from workflow_rl.agents.sac.agent import SACAgent
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.cage2.env.environment import Cage2
@@ -143,11 +142,8 @@ def plain(state: Any) -> Any:
 def all_of(agent: SACAgent) -> Any:
     """What it has learned, and the steps that it remembers, so that two can be compared."""
     steps = agent.replay.steps if len(agent.replay) else None
-    return plain([agent.state_dict(), agent.replay.n_added, steps, imagined_by(agent)])
-
-
-def imagined_by(agent: SACAgent) -> list[Transitions]:
-    return agent.imagined if isinstance(agent, MBPOAgent) else []
+    imagined = agent.imagined if isinstance(agent, MBPOAgent) else []
+    return plain([agent.state_dict(), agent.replay.n_added, steps, imagined])
 
 
 def remembering_agent(path: Path) -> Any:

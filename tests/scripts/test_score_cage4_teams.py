@@ -34,16 +34,12 @@ def total_of(team: SingleTeam, seed: int) -> int:
     return total
 
 
-def require_parts(lost: Lost) -> None:
-    parts = lost.restores + lost.contractor + lost.impacts
-    assert (lost.total <= parts).all()
-    assert (parts < 0).any()
-
-
 def test_totals_are_those_of_single_episodes():
     for name in ("rules", "champion"):
         lost = play(TEAMS[name], SEEDS, RED_AGENTS[0])
-        require_parts(lost)
+        parts = lost.restores + lost.contractor + lost.impacts
+        assert (lost.total <= parts).all()
+        assert (parts < 0).any()
         expected = [total_of(make_scripted_team(name), seed) for seed in SEEDS]
         assert np.array_equal(lost.total, expected)
 

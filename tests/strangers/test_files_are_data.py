@@ -174,7 +174,9 @@ def assert_data(data: st.DataObject, made: Path, folder: Path, trains: bool) -> 
     arguments = [*arguments, *itertools.chain(*named)]
     if trains and "--resume" in arguments:
         arguments = [{"--dry-run": "--quiet", "999": "96"}.get(one, one) for one in arguments]
-    own = folder_of_the_user(folder)
+    own = outside(folder)
+    own.mkdir(exist_ok=True)
+    (own / "file").write_text("the user's")
     for name in data.draw(st.lists(st.sampled_from(PLACES), max_size=3)):
         plant(folder, name, data.draw(st.sampled_from(["own", "folder", "endless", "pipe"])))
     with watched():
@@ -193,13 +195,6 @@ PLACES = [
     *("workflow", "workflow/workflow.json", "tuned/study.db", "tuned/trial-0", "tuned/tune.json"),
     *("report.html", "report_files", "plot.png", "replay.html", "out.npz", "out"),
 ]
-
-
-def folder_of_the_user(folder: Path) -> Path:
-    own = outside(folder)
-    own.mkdir(exist_ok=True)
-    (own / "file").write_text("the user's")
-    return own
 
 
 @cases(15)

@@ -87,19 +87,16 @@ def ways_to_write(source: str) -> Iterator[str]:
         if library == "workflow_rl.output_files":
             continue
         given = [*node.args, *(one for one in node.keywords if one.arg == "target")]
+        n_given = len(node.args) + len(node.keywords)
         moves = name == "replace" and len(given) == 1 and library != "dataclasses"
         if (
             name in LIBRARIES.get(library, "").split()
-            or (library and (name in METHODS or (moves and len(given) == _n_given(node))))
+            or (library and (name in METHODS or (moves and len(given) == n_given)))
             or (
                 name in SAVES and not _names(node) & (opened | in_memory) and _may_write(name, node)
             )
         ):
             yield name
-
-
-def _n_given(call: ast.Call) -> int:
-    return len(call.args) + len(call.keywords)
 
 
 def _names(call: ast.Call) -> set[str]:

@@ -112,11 +112,3 @@ def test_an_exception_whose_text_raises() -> None:
     assert failure.summary.startswith("WithoutTextError: ")
     told = said_by("check-env", f"{__name__}:WithoutText", code=1)
     assert "fail: WithoutTextError: " in told
-
-
-def test_the_settings_of_an_own_algorithm_are_options() -> None:
-    own = f"{CART_POLE} --algorithm examples.own_algorithm:REINFORCE"
-    shown = said_by("train-async", own, "-h")
-    assert "--passes" in shown
-    assert "--gae-lambda" not in shown
-    assert "passes: 2" in said_by("train-async", own, "--passes 2 --dry-run")

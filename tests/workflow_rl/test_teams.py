@@ -235,9 +235,8 @@ def test_a_team_on_entities_is_exported_as_onnx_models(tmp_path: Path) -> None:
     assert "is not empty" in output_of(*words, code=2)
 
 
-@pytest.mark.parametrize("batching", ["whole-batches", "first-come"])
-def test_teams_collect_while_they_learn(tmp_path: Path, batching: str) -> None:
-    trained(tmp_path / "run", async_rl=True, batching=batching)
+def test_teams_collect_while_they_learn(tmp_path: Path) -> None:
+    trained(tmp_path / "run", async_rl=True, batching="first-come")
     assert read_metrics(tmp_path / "run")[-1]["episodes"] >= 24
 
 

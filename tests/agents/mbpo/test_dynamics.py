@@ -62,17 +62,6 @@ def moving(n_steps: int, seed: int = 0) -> Transitions:
     return Transitions(obs, action, 2.0 * action[:, 0], next_obs, none)
 
 
-def climbing(n_steps: int, dtype: type, seed: int = 0) -> Transitions:
-    """Whole numbers from 0 to 255, from which action 1 goes up by 3 and 0 goes down by 3, as far
-    as that goes."""
-    random = np.random.default_rng(seed)
-    obs = random.integers(0, 256, (n_steps, 1))
-    action = random.integers(0, 2, n_steps)
-    next_obs = (obs + 6 * action[:, None] - 3).clip(0, 255)
-    none = np.zeros(n_steps, np.bool_)
-    return Transitions(obs.astype(dtype), action, 1.0 * action, next_obs.astype(dtype), none)
-
-
 def test_bernoulli_loss_by_hand() -> None:
     logits = np.array([[0.0, math.log(3)]], np.float32)  # Probabilities 1/2 and 3/4.
     bits = np.array([[1.0, 0.0]], np.float32)
@@ -170,11 +159,13 @@ def test_an_end_is_told_by_its_probability_and_a_draw() -> None:
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16, np.int64])
 def test_whole_numbers_are_learned_as_changes(dtype: type) -> None:
+    """Action 1 goes up by 3 and 0 goes down by 3, as far as the range of 256 numbers goes."""
     dynamics = model(False, Categorical(2), 1)
-    steps = climbing(1000, np.int64)
-    shift = 128 if dtype is np.int8 else 0
-    columns = {name: (getattr(steps, name) - shift).astype(dtype) for name in ("obs", "next_obs")}
-    steps = steps._replace(**columns)
+    random, shift = np.random.default_rng(0), 128 if dtype is np.int8 else 0
+    obs, action = random.integers(0, 256, (1000, 1)), random.integers(0, 2, 1000)
+    next_obs = (obs + 6 * action[:, None] - 3).clip(0, 255) - shift
+    none, obs = np.zeros(1000, np.bool_), obs - shift
+    steps = Transitions(obs.astype(dtype), action, 1.0 * action, next_obs.astype(dtype), none)
     dynamics.fit(steps, np.random.default_rng(0))
 
     expected = steps.next_obs.astype(float)

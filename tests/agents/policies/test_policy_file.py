@@ -97,16 +97,12 @@ def test_settings_of_a_network_are_a_table(network_args):
         unpacked({**settings, "network_args": network_args}, arrays)
 
 
-def unsealed(content: bytes) -> bytes:
-    end = content.rindex(b"PK\5\6") + 22
-    return content[: end - 2] + bytes(2)
-
-
 def test_no_bit_that_flips_in_an_older_file_makes_another_policy(tmp_path):
     """What is in no member's checksum is found out by what the members are."""
     path = tmp_path / "policy.npz"
     save_policy(path, small_policy(), {"env": "some"})
-    content = unsealed(path.read_bytes())
+    content = path.read_bytes()
+    content = content[: content.rindex(b"PK\5\6") + 20] + bytes(2)  # It has no seal.
     path.write_bytes(content)
     whole = plain(load_policy(path))
     directory = content.index(b"PK\1\2")

@@ -47,19 +47,16 @@ def played(agent: PPOAgent, numbers: range, length: int) -> list[Trajectory]:
     return collect(agent, lambda: RecallEnv(length), numbers)
 
 
-def unrolled(agent: PPOAgent, n_steps: int, times: int) -> list[Trajectory]:
-    policy = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
-    numbers = iter(range(1000))
-    player = Player(SerialEnvs(lambda: RecallEnv(6), 3), lambda _: episode_spec(0, next(numbers)))
-    return [one for _ in range(times) for one in player.unroll(policy, n_steps)]
-
-
 @pytest.mark.parametrize("network", MEMORIES)
 @pytest.mark.parametrize("collected", ["episodes", "unrolls"])
 def test_the_learner_finds_the_probabilities_that_the_actor_had(network, collected):
     agent = agent_of(network, 3, 2)
-    some = played(agent, range(20), 6) if collected == "episodes" else unrolled(agent, 4, 5)
+    some = played(agent, range(20), 6)
     if collected == "unrolls":
+        policy = NumpyPolicy(agent.policy_parameters(), agent.policy_version)
+        numbers, envs = iter(range(1000)), SerialEnvs(lambda: RecallEnv(6), 3)
+        player = Player(envs, lambda _: episode_spec(0, next(numbers)))
+        some = [one for _ in range(5) for one in player.unroll(policy, 4)]
         before = [0 if one.seen_before is None else len(one.seen_before) for one in some]
         burn_in = agent.network.actor_network.burn_in
         assert before == [min(one.steps_before, burn_in) for one in some]

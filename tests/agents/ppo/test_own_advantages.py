@@ -29,11 +29,6 @@ def own_gae(episodes: ValuedEpisodes) -> Pair:
     return gae(episodes)
 
 
-def of_several_lengths() -> list[Trajectory]:
-    rewards = np.random.default_rng(1).normal(size=5).tolist()
-    return [*TRAJECTORIES, example_trajectory(rewards, seed=9, terminated=True)]
-
-
 @pytest.mark.parametrize(
     "changes",
     [{}, {"network": "gru"}, {"shared_trunk": True}, {"normalise_returns": True}],
@@ -44,9 +39,11 @@ def test_what_an_own_estimator_repeats_gives_the_same_weights(correction, other,
     # What is assigned counts, whatever the setting.
     ours, own = (example_agent(correction=one, **changes) for one in (correction, other))
     own.advantages = gae_with_vtrace if correction == "vtrace" else own_gae
+    rewards = np.random.default_rng(1).normal(size=5).tolist()
+    short = example_trajectory(rewards, seed=9, terminated=True)
     for _ in range(2):
         lagging = [older_trajectory(ours, TRAJECTORIES[0], 0.5)] if not changes else []
-        rollout = [*of_several_lengths(), *lagging]
+        rollout = [*TRAJECTORIES, short, *lagging]
         assert ours.update(rollout, 0.0) == own.update(rollout, 0.0)
     assert weights(ours) == weights(own)
 

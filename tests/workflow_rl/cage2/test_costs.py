@@ -1,7 +1,5 @@
 """The costs of steps against what is counted here from CybORG's own objects, and by hand."""
 
-from __future__ import annotations
-
 import importlib.util
 import random
 from collections.abc import Iterator
@@ -94,20 +92,13 @@ def drawn_actions(scenario: Scenario, seed: int, n_steps: int) -> list[int]:
     return [draw.choice(of_kind) for of_kind in kinds]
 
 
-def compiled_costs(
-    scenario: Scenario, red: str, seed: int, actions: list[int]
-) -> NDArray[np.float64]:
-    environment = Cage2(red, len(actions), scenario=scenario.text, measures=True)
-    envs = record_envs(environment, 2)
-    envs.reset([1], [EpisodeSpec(0, red, seed, 0)])
-    steps = [envs.step([1], np.array([action])).costs for action in actions]
-    return np.concatenate([costs for costs in steps if costs is not None])
-
-
 def compare(scenario: Scenario, red: str, seed: int, n_steps: int) -> NDArray[np.float64]:
     """Compare all columns in one episode. Return the sums of the columns in NAMES."""
     actions = drawn_actions(scenario, seed, n_steps)
-    compiled = compiled_costs(scenario, red, seed, actions)
+    envs = record_envs(Cage2(red, n_steps, scenario=scenario.text, measures=True), 2)
+    envs.reset([1], [EpisodeSpec(0, red, seed, 0)])
+    steps = [envs.step([1], np.array([action])).costs for action in actions]
+    compiled = np.concatenate([costs for costs in steps if costs is not None])
     options: Any = {"max_steps": n_steps, "scenario": scenario, "measures": True}
     env = Cage2Env(red, simulator="cyborg", **options)
     env.reset(seed=seed)

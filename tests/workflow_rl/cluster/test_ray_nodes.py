@@ -1,14 +1,11 @@
 """Workers on nodes that are lost, join, and are refused."""
 
-from __future__ import annotations
-
 import functools
 import time
-from collections.abc import Iterator
 
 import pytest
 
-from tests.nodes import Nodes, running
+from tests.nodes import running
 from tests.tiny_envs import SleepyEnv
 from workflow_rl.cluster import ray_pool
 from workflow_rl.cluster.ray_pool import RayPool
@@ -18,17 +15,9 @@ from workflow_rl.environments.env_batch import SerialEnvs
 pytest.importorskip("ray")
 
 
-@pytest.fixture
-def nodes() -> Iterator[Nodes]:
-    with running(3) as three:
-        yield three
-
-
-def test_a_node_that_joins_with_other_software_is_left_out(
-    nodes, policy, specs, monkeypatch, caplog
-):
+def test_a_node_that_joins_with_other_software_is_left_out(policy, specs, monkeypatch, caplog):
     make_envs = functools.partial(SerialEnvs, functools.partial(SleepyEnv, 0.01))
-    with RayPool(make_envs, 3, address=nodes.address) as pool:
+    with running(3) as nodes, RayPool(make_envs, 3, address=nodes.address) as pool:
         collector = AsyncCollector(pool)
         collector.collect(policy, specs)
         monkeypatch.setattr(ray_pool, "PATIENCE_SECONDS", 1.0)

@@ -41,28 +41,6 @@ def test_blocks_shrink_so_that_workers_end_together():
     assert list(itertools.islice(sizes_of_blocks(math.inf, 7), 3)) == [7, 7, 7]
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    """The time by which work judges its workers, in a list."""
-    now = [0.0]
-    monkeypatch.setattr(assignments_module.time, "perf_counter", lambda: now[0])
-    return now
-
-
-def work_with_a_slow_worker(
-    clock: list[float], n_specs: int, fast: float = 1.0
-) -> EpisodeAssignments:
-    """Three workers have played an episode each: worker 0 in 10 s, the others in `fast`."""
-    specs = [episode_spec(0, number, RED_AGENTS) for number in range(n_specs)]
-    work = EpisodeAssignments(specs, n_specs, n_workers=3)
-    for worker in range(3):
-        assert work.request(worker) is not None
-    for now, worker in ((fast, 1), (fast, 2), (10.0, 0)):
-        clock[0] = now
-        work.answered(worker, [answer(number) for number in list(work._playing[worker])])
-    return work
-
-
 @pytest.mark.parametrize(
     ("n_specs", "fast", "is_asked"),
     [
@@ -76,8 +54,17 @@ def work_with_a_slow_worker(
         (4, 1.0, False),
     ],
 )
-def test_the_last_episodes_are_left_to_faster_workers(n_specs, fast, is_asked, clock):
-    work = work_with_a_slow_worker(clock, n_specs, fast)
+def test_the_last_episodes_are_left_to_faster_workers(n_specs, fast, is_asked, monkeypatch):
+    """Three workers have played an episode each: worker 0 in 10 s, the others in `fast`."""
+    clock = [0.0]
+    monkeypatch.setattr(assignments_module.time, "perf_counter", lambda: clock[0])
+    specs = [episode_spec(0, number, RED_AGENTS) for number in range(n_specs)]
+    work = EpisodeAssignments(specs, n_specs, n_workers=3)
+    for worker in range(3):
+        assert work.request(worker) is not None
+    for now, worker in ((fast, 1), (fast, 2), (10.0, 0)):
+        clock[0] = now
+        work.answered(worker, [answer(number) for number in list(work._playing[worker])])
     assert (work.request(0) is not None) == is_asked
     if not is_asked:
         assert work.request(2) is not None, "whoever is fastest always takes what waits"

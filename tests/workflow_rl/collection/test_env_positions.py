@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -49,20 +48,6 @@ def actions_of(position: EnvPosition) -> list[int] | None:
     return None if position.actions is None else position.actions.tolist()
 
 
-def assert_same_positions(left: Sequence[EnvPosition], right: Sequence[EnvPosition]) -> None:
-    assert len(left) == len(right)
-    for one, other in zip(left, right, strict=True):
-        assert one._replace(actions=None) == other._replace(actions=None)
-        assert actions_of(one) == actions_of(other)
-
-
-def concatenated(pieces: list[Trajectory]) -> Trajectory:
-    arrays = ("obs", "action", "log_prob", "reward")
-    whole = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in arrays}
-    ends = {name: getattr(pieces[-1], name) for name in ("last_obs", "terminated", "truncated")}
-    return pieces[0]._replace(**whole, **ends)
-
-
 @settings(max_examples=20)
 @given(n_envs=st.integers(1, 6), n_steps=st.integers(1, 30), times=st.integers(1, 12))
 def test_unrolls_are_the_episodes_cut_in_pieces(policy, n_envs, n_steps, times):
@@ -84,14 +69,15 @@ def test_unrolls_are_the_episodes_cut_in_pieces(policy, n_envs, n_steps, times):
     alone = SerialEnvs(CountingEnv, 1)
     for episode, pieces in by_episode.items():
         expected = play_episode(alone, copy_of(policy, 0), episode_spec(3, episode, RED_AGENTS))
-        whole = concatenated(pieces)._replace(policy_version=0)
+        names = ("obs", "action", "log_prob", "reward")
+        arrays = {name: np.concatenate([getattr(one, name) for one in pieces]) for name in names}
+        ends = {name: getattr(pieces[-1], name) for name in ("last_obs", "terminated", "truncated")}
+        whole = pieces[0]._replace(**arrays, **ends, policy_version=0)
         if whole.ended:
             assert_same_trajectories([whole], [expected])
         else:
-            for name in ("obs", "action", "log_prob", "reward"):
-                assert np.array_equal(
-                    getattr(whole, name), getattr(expected, name)[: whole.length]
-                ), name
+            for name in names:
+                assert np.array_equal(arrays[name], getattr(expected, name)[: whole.length]), name
             assert np.array_equal(whole.last_obs, expected.obs[whole.length])
     for env in range(n_envs):
         # An env goes on with the next of its own episodes once one has ended, and not before.
@@ -171,7 +157,9 @@ def test_both_collectors_unroll_the_same_whatever_the_workers(mode, n_workers, p
             rollout = collector.unroll(copy_of(policy, version))
             assert_same_trajectories(rollout.trajectories, unroll)
             advance_positions(positions, unroll)
-            assert_same_positions(rollout.positions, positions)
+            for one, other in zip(rollout.positions, positions, strict=True):
+                assert one._replace(actions=None) == other._replace(actions=None)
+                assert actions_of(one) == actions_of(other)
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])

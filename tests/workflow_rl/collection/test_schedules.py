@@ -118,13 +118,6 @@ def number_and_version(rollout: Rollout) -> tuple[int, int]:
     return trajectory.episode, trajectory.policy_version
 
 
-def begun_by(schedule: ExactLag) -> list[tuple[int, int]]:
-    """Number and policy version of each batch that the learner has not had."""
-    begun = schedule.begun()
-    assert all(batch.share is not None for batch in begun)
-    return [(batch.share.first_episode, batch.policy.policy_version) for batch in begun]
-
-
 @pytest.mark.parametrize("lag", [0, 1, 3])
 def test_every_batch_is_collected_ahead_with_the_weights_of_exactly_lag_updates_ago(lag):
     workers = Workers()
@@ -132,7 +125,12 @@ def test_every_batch_is_collected_ahead_with_the_weights_of_exactly_lag_updates_
         for update in range(7):
             rollout = schedule.next_rollout(policy_of(update))
             assert number_and_version(rollout) == (update, max(0, update - lag))
-            assert begun_by(schedule) == [
+            # Of each batch that the learner has not had.
+            begun = [
+                (batch.share.first_episode, batch.policy.policy_version)
+                for batch in schedule.begun()
+            ]
+            assert begun == [
                 (batch, max(0, batch - lag)) for batch in range(update + 1, update + lag + 1)
             ]
             if update:

@@ -1,5 +1,3 @@
-"""The command `evaluate` and the end of a run: scores of each environment, and what is said."""
-
 import importlib.util
 import json
 import shutil
@@ -34,13 +32,6 @@ def scores(*trained_against: str) -> ProtocolScores:
 
 def scored_of(run: Path) -> dict:
     return json.loads((run / "evaluation.json").read_text())
-
-
-def as_if_learned_on(run: Path) -> None:
-    """Change the best agent of a run, but not what it plays."""
-    best = load_checkpoint(run / "best.safetensors")
-    best.training.best_score = 1.0
-    save_checkpoint(run / "best.safetensors", best)
 
 
 def test_a_run_against_one_attacker_ends_with_that_attackers_cells():
@@ -134,7 +125,10 @@ def test_scores_on_the_environment_of_the_run(cart_pole_run):
 
 def test_several_agents_are_scored_one_after_another(cart_pole_run, tmp_path):
     runs = [shutil.copytree(cart_pole_run, tmp_path / name) for name in "ab"]
-    as_if_learned_on(runs[1])
+    # The best agent is another one, and plays the same.
+    best = load_checkpoint(runs[1] / "best.safetensors")
+    best.training.best_score = 1.0
+    save_checkpoint(runs[1] / "best.safetensors", best)
     said = said_by("evaluate", *runs, FEW)
     assert all((run / "evaluation.json").exists() for run in runs)
     assert f"compare {runs[0]} {runs[1]}" in said
@@ -184,7 +178,7 @@ def test_a_video_without_what_it_takes(cart_pole_run, tmp_path):
     ("env", "told"),
     [
         ("TargetEnv", "TargetEnv draws no pictures"),
-        ("make_target", "give it an argument render_mode=None"),
+        ("any_size", "give it an argument render_mode=None"),
     ],
 )
 def test_no_video_of_an_environment_that_draws_no_pictures(env, told, tmp_path):

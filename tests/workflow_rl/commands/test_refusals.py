@@ -57,10 +57,6 @@ OPTIONS = [
 ]
 ENVIRONMENTS = [
     (f"{OF_THE_USER}BrokenEnv", "--env: tests.any_envs:BrokenEnv cannot be made: OSError: the lic"),
-    (
-        "train-sync --env tests.any_envs:BrokenEnv",
-        "--env: tests.any_envs:BrokenEnv cannot be made: OSError: the lic",
-    ),
     (f"{OF_THE_USER}FailingResetEnv", "--env: ", "cannot be played: OSError: the map is missing"),
     (f"train-async --env {LACKS_MASK}", "'valid_mask'", "from 'action_mask' in info", "--no-actio"),
     (f"{OF_THE_USER}TargetEnv --preset cage2-quick", "this preset, which is for workflow_rl/CAGE2"),
@@ -155,7 +151,6 @@ SEARCHES = [
     ("tune --resume nowhere --trials 1", "nowhere is no folder of tune's"),
 ]
 FILES = [
-    ("record nobody x.npz", "AGENT: there is no checkpoint at nobody"),
     (f"record champion x.npz {ON_POLE}", "AGENT: champion, ", "other observations"),
     ("record no_such:act x.npz", "'AGENT': no_such:act cannot be imported"),
     ("record math:floor x.npz --env no_such_module:Env", "--env: no_such_module:Env cannot be"),

@@ -231,12 +231,6 @@ def test_both_trainers_learn_the_same_with_any_number_of_workers(tmp_path):
     assert len(evaluate(runs[2], 5, n_workers=1).returns) == 5
 
 
-def test_the_synchronous_trainer_has_one_worker_a_core():
-    config = TrainConfig("sync", n_envs=64, env=NAME)
-    assert config.n_workers < 64 or config.envs_per_worker == 1
-    assert TrainConfig("sync", n_envs=4, env="CartPole-v1").n_workers == 4
-
-
 class StatedShifts(Shifts):
     state_space = spaces.Box(0, 8, (1,), np.int64)
 

@@ -286,7 +286,6 @@ PAIR = spaces.Dict({"a": spaces.Box(0, 1, (2,)), "b": spaces.Box(0, 1, (3,))})
         (IMAGE, np.zeros(48, np.uint8), "has shape (48,), not (4, 4, 3)"),
         (spaces.Tuple([IMAGE]), (np.zeros((3, 4, 4)),), "has shape (3, 4, 4), not (4, 4, 3)"),
         (TABLE, np.zeros((4, 5)), "has shape (4, 5), not (5, 4)"),
-        (spaces.Dict({"a": TABLE}), {"a": np.zeros((4, 5))}, "has shape (4, 5), not (5, 4)"),
         (spaces.MultiBinary([2, 3]), np.zeros((3, 2)), "has shape (3, 2), not (2, 3)"),
         (spaces.MultiDiscrete([[2] * 3] * 2), np.zeros(6), "has shape (6,), not (2, 3)"),
         (TABLE, np.ma.array(np.zeros((5, 4)), mask=np.eye(5, 4)), "has masked numbers"),

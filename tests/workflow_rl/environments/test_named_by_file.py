@@ -17,13 +17,6 @@ from workflow_rl.evaluation import evaluate
 MODULE = "module_of_a_stranger"
 
 
-@pytest.fixture
-def of_a_stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
-    monkeypatch.chdir(tmp_path)
-    Path(f"{MODULE}.py").write_text("raise SystemExit('imported')")
-    return make_environment(f"{MODULE}:make", {}, named_by_file=True)
-
-
 def scores_of(environment: Environment) -> evaluate.Evaluation:
     played = {"episodes": 2, "seed": 0, "n_workers": 1, "worker_timeout": 9.0, "quiet": True}
     actor: Any = object()
@@ -44,10 +37,13 @@ USES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_each_use_is_refused_before_a_worker_starts(use, of_a_stranger, monkeypatch):
+def test_each_use_is_refused_before_a_worker_starts(use, tmp_path, monkeypatch):
     def refuse(*arguments: Any, **options: Any) -> None:
         raise AssertionError("a worker starts")
 
+    monkeypatch.chdir(tmp_path)
+    Path(f"{MODULE}.py").write_text("raise SystemExit('imported')")
+    of_a_stranger = make_environment(f"{MODULE}:make", {}, named_by_file=True)
     monkeypatch.setattr(try_in_worker, "LocalPool", refuse)
     monkeypatch.setattr(evaluate, "LocalPool", refuse)
     with pytest.raises(ConfigError, match=f"{MODULE}.*--trust"):

@@ -35,10 +35,6 @@ def env_of(stream: SeedStream, numbers: Iterable[int] = ()) -> functools.partial
     return functools.partial(SeedEnv, seeds_of(stream, numbers))
 
 
-def return_of(stream: SeedStream, number: int) -> float:
-    return episode_spec(0, number, (), stream).env_seed / 2**32
-
-
 def run(path: Path, env: Any = SeedEnv, resume: bool = False, **changes: Any) -> Path:
     fields = {"n_workers": 1, "env": "seeds", "total_episodes": 8, "episodes_per_update": 4}
     settings = {"hidden_sizes": (2,), "minibatch_size": 4, "epochs": 1}
@@ -127,7 +123,8 @@ def test_training_episodes_choose_the_best_unless_too_many_raise(n_broken, tmp_p
     broken = range(110, 110 + n_broken)
     counts = {"total_episodes": 250, "episodes_per_update": 10}
     path = run(tmp_path / "run", env_of(SeedStream.TRAINING, broken), **counts)
-    returns = [return_of(SeedStream.TRAINING, n) for n in range(250) if n not in broken]
+    specs = [episode_spec(0, n) for n in range(250) if n not in broken]
+    returns = [spec.env_seed / 2**32 for spec in specs]
     scores = {}
     for update in range(1, 26):
         n_ended = 10 * update - sum(n < 10 * update for n in broken)

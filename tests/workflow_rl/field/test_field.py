@@ -104,23 +104,20 @@ def test_nasims_masks_follow_what_was_discovered() -> None:
 def test_drones_that_red_takes_are_missed_in_their_own_interpreter_of_cage3() -> None:
     python = interpreter_of("cage3")
     drones = GymnasiumEnvironment(f"{FIELD}cage3:Listening", python=str(python))
-    env: Any = drones.make_env().unwrapped
-    with contextlib.closing(env):
-        require_missed_until_retaken(env.env)
-
-
-def require_missed_until_retaken(env: Any) -> None:
-    obs, infos = env.reset(seed=0)
-    n_busy = [0]
-    for step in range(80):
-        taken = [k for k, a in enumerate(env.agents) if infos[a]["busy_steps"]]
-        for agent in {*env.agents} - {env.agents[k] for k in taken}:
-            others = obs[agent][40:108].reshape(17, 4)
-            reached = others[others[:, 1:3].any(axis=1), 0]
-            assert all(obs[agent][108 + k] for k in taken if k in reached)
-        n_busy.append(len(taken))
-        chosen = {a: int(obs[a][108:].argmax()) if step > 40 else 18 for a in env.agents}
-        acting = [a for a in env.agents if not infos[a]["busy_steps"]]
-        obs, *_, infos = env.step({a: chosen[a] for a in acting})
+    made: Any = drones.make_env().unwrapped
+    with contextlib.closing(made):
+        env = made.env
+        obs, infos = env.reset(seed=0)
+        n_busy = [0]
+        for step in range(80):
+            taken = [k for k, a in enumerate(env.agents) if infos[a]["busy_steps"]]
+            for agent in {*env.agents} - {env.agents[k] for k in taken}:
+                others = obs[agent][40:108].reshape(17, 4)
+                reached = others[others[:, 1:3].any(axis=1), 0]
+                assert all(obs[agent][108 + k] for k in taken if k in reached)
+            n_busy.append(len(taken))
+            chosen = {a: int(obs[a][108:].argmax()) if step > 40 else 18 for a in env.agents}
+            acting = [a for a in env.agents if not infos[a]["busy_steps"]]
+            obs, *_, infos = env.step({a: chosen[a] for a in acting})
     assert max(n_busy) > 1
     assert n_busy[-1] < max(n_busy)

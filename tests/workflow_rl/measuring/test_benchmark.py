@@ -1,5 +1,3 @@
-"""Benchmarks: the order of turns, what is measured, how rows are computed, and the files."""
-
 import itertools
 import json
 import time
@@ -35,25 +33,20 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(benchmark, [*map(str, arguments), "--quiet"])
 
 
-@pytest.fixture(scope="module")
-def rows(tmp_path_factory) -> list[dict]:
-    """A benchmark of the default variants, small in every respect."""
-    folder = tmp_path_factory.mktemp("benchmark")
+def test_every_variant_of_every_simulator_has_a_plausible_row(tmp_path):
+    """Of the default variants, small in every respect."""
     modes = ("sync", "sync-packed", "async", "async-training", "steps")
     result = run(
         *(argument for mode in modes for argument in ("--modes", mode)),
         *("--n-envs", 2, "--episodes", 3, "--max-steps", 5, "--rounds", 2, "--seconds", 0.2),
-        *("--json", folder / "rates.json", "--png", folder / "rates.png"),
+        *("--json", tmp_path / "rates.json", "--png", tmp_path / "rates.png"),
     )
     assert result.exit_code == 0, result.output
     assert "async-training" in result.output
-    png = (folder / "rates.png").read_bytes()
+    png = (tmp_path / "rates.png").read_bytes()
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
     assert png.endswith(b"IEND\xaeB`\x82")
-    return json.loads((folder / "rates.json").read_text())
-
-
-def test_every_variant_of_every_simulator_has_a_plausible_row(rows):
+    rows = json.loads((tmp_path / "rates.json").read_text())
     variants = ["ceiling", "sync", "sync-packed", "async", "async-training", "steps"]
     assert [(row["simulator"], row["variant"]) for row in rows] == [
         (simulator, variant) for simulator in ("compiled", "cyborg") for variant in variants

@@ -5,20 +5,17 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests import tiny_runs
-from tests.any_envs import TargetEnv
 from tests.workflow_rl.runs import preset_runs
-from workflow_rl import api as interface
 from workflow_rl.agents import algorithm
 from workflow_rl.collection.trace import LEARNER, Activity
 from workflow_rl.errors import ConfigError, UserError
 from workflow_rl.reporting.timeline import read_trace
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import warn_if_results_vary
-from workflow_rl.runs.folder import read_config, read_metrics
+from workflow_rl.runs.folder import read_metrics
 from workflow_rl.runs.learner import make_agent
 from workflow_rl.runs.loop import train_policy
 from workflow_rl.runs.metrics import METRICS, return_columns
@@ -121,19 +118,10 @@ def test_sac_is_mbpo_without_a_model(tmp_path):
     assert not {"imagined_steps", "model_epochs"} & read_metrics(tmp_path / "sac")[-1].keys()
 
 
-@pytest.mark.parametrize(
-    ("changes", "name"),
-    [
-        ({"settings": {"nonsense": 1}}, "nonsense"),
-        ({"env": "tests.any_envs:PuzzleEnv", "env_args": {}}, "algorithm"),
-        ({"settings": {"target_entropy": 1.5}}, "target_entropy"),
-        ({**BOX, "settings": {"target_entropy": 0.7}}, "target_entropy"),
-    ],
-)
-def test_what_does_not_go_together(changes, name):
+def test_what_it_cannot_learn_is_refused_before_the_run():
     with pytest.raises(ConfigError) as caught:
-        warn_if_results_vary(config_of(**changes))
-    assert caught.value.field_name == name
+        warn_if_results_vary(config_of(env="tests.any_envs:PuzzleEnv", env_args={}))
+    assert caught.value.field_name == "algorithm"
 
 
 def test_the_trace_tells_learning_a_model_from_learning_to_act(tmp_path):
@@ -145,28 +133,3 @@ def test_the_trace_tells_learning_a_model_from_learning_to_act(tmp_path):
     assert models > 2
     assert activities.count(Activity.MODELLING) == models
     assert len(of_run.learning()) == len(read_metrics(tmp_path / "run"))
-
-
-@pytest.mark.parametrize("algorithm", ["sac", "mbpo"])
-def test_from_python_on_the_environments_of_a_function(algorithm, tmp_path):
-    def make_env() -> TargetEnv:  # Which nobody can import.
-        return TargetEnv(length=8)
-
-    path = tmp_path / "run"
-    own = MBPO if algorithm == "mbpo" else FOR_EITHER
-    settings = {**own, "warm_up_steps": 16, "learning_rate": 0.01}
-    counts = {"total_steps": 48, "steps_per_update": 24}
-    config = TrainConfig("async", 1, algorithm=algorithm, settings=settings, **counts)
-    interface.train(config, path, env=make_env)
-
-    assert [row["real_steps"] for row in read_metrics(path)] == [64]
-    settings = read_config(path).settings
-    assert settings.activation == "relu"
-    assert settings.learning_rate == 0.01
-    assert settings.reward_scale == 1
-    assert interface.load_agent(path, env=make_env).act(np.zeros(2, np.float32)).shape == (2,)
-    longer = config.changed(total_steps=72)
-    interface.train(longer, path, env=make_env, resume=True)
-    # Eight episodes of 8 steps; then three, which have the 24 steps of an update.
-    assert [row["real_steps"] for row in read_metrics(path)] == [64, 88]
-    assert read_metrics(path)[-1]["gradient_steps"] > 0

@@ -23,19 +23,15 @@ from workflow_rl.evaluation.evaluate import ReturnScoring, scored
 from workflow_rl.runs.config import TrainConfig
 
 
-@pytest.fixture(scope="module")
-def sampled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    config = TrainConfig(
-        *("async", 4), env="CartPole-v1", total_steps=400, steps_per_update=200, play="sampled"
-    )
-    return api.train(config, tmp_path_factory.mktemp("play") / "run")
-
-
 def played(agent: Path, **how: Any) -> list[float]:
     return api.evaluate(agent, 6, n_workers=1, **how).returns
 
 
-def test_the_run_its_policy_file_and_its_folder_for_the_hub_are_sampled(sampled, tmp_path):
+def test_the_run_its_policy_file_and_its_folder_for_the_hub_are_sampled(tmp_path):
+    config = TrainConfig(
+        *("async", 4), env="CartPole-v1", total_steps=400, steps_per_update=200, play="sampled"
+    )
+    sampled = api.train(config, tmp_path / "run")
     output_of("export", sampled, "--format", "npz", "--output", tmp_path / "agent.npz")
     output_of("export", sampled, "--format", "hub", "--output", tmp_path / "hub")
     expected = played(sampled, greedy=False)

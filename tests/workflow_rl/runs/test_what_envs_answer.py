@@ -2,7 +2,6 @@
 are left out, and masks of actions."""
 
 import functools
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,13 +22,6 @@ from workflow_rl.runs.read_checkpoint import load_checkpoint, restored_agent
 from workflow_rl.runs.saved_agent import load_saved
 
 
-def critic_at(path: Path, obs: list[float]) -> float:
-    agent = make_agent(read_config(path))
-    agent.load_state_dict(load_checkpoint(path / "checkpoint.safetensors").agent)
-    with torch.no_grad():
-        return float(agent.network.critic(torch.tensor([obs])))
-
-
 @pytest.mark.parametrize(
     ("terminates", "value"),
     # One reward of 1, and nothing after; or 1 + 1/2 + 1/4 + ... as far as the critic knows.
@@ -44,7 +36,10 @@ def test_only_a_truncated_episode_has_rewards_to_come(terminates, value, kind, t
     fields = {"env_args": {"terminates": terminates}, "settings": ppo, "total_steps": 720}
     config = config_of("tests.any_envs:EndingEnv", kind, n_workers=1, **fields)
     run(tmp_path / "run", config)
-    assert critic_at(tmp_path / "run", [1.0]) == pytest.approx(value, abs=0.1)
+    agent = make_agent(read_config(tmp_path / "run"))
+    agent.load_state_dict(load_checkpoint(tmp_path / "run" / "checkpoint.safetensors").agent)
+    with torch.no_grad():
+        assert float(agent.network.critic(torch.ones(1, 1))) == pytest.approx(value, abs=0.1)
 
 
 @pytest.mark.parametrize(
@@ -86,15 +81,13 @@ def test_a_number_that_is_none_ends_the_run_and_spoils_nothing(what, step, kind,
         ([0.0], "has shape (1,), not (2,)", "episodes", "sync"),
         ([0.0] * 3, "has shape (3,), not (2,)", "lagged unrolls", "async"),
         ([[0.0], [0.0, 1.0]], "cannot be used: ValueError: ", "lagged", "async"),
-        (["1", "2"], "is of <U1, not float32", "episodes", "async"),
-        (["a", "b"], "cannot be used: ", "episodes", "async"),
     ],
 )
 def test_an_observation_that_its_space_does_not_hold_ends_the_run_at_once(
     shown, how, kind, mode, tmp_path, caplog
 ):
-    args = {"shown": shown, "bad_seed": episode_spec(3, 37).env_seed}
-    config = config_of("tests.lying_envs:MisshapenEnv", kind, mode, env_args=args)
+    args = {"bad_seed": episode_spec(3, 37).env_seed, "part": 0, "value": shown}
+    config = config_of("tests.lying_envs:OddStepEnv", kind, mode, env_args=args)
     with pytest.raises(TooManyFailuresError) as error:
         run(tmp_path / "run", config)
     where = "in episode 37 the environment's observation of step 3"
@@ -108,8 +101,8 @@ def test_an_observation_that_its_space_does_not_hold_ends_the_run_at_once(
 
 def huge_rewards(path, size, seed, kind="episodes", mode="async"):
     """A run with a reward of this size in the third step of the episode of this seed."""
-    args = {"bad_seed": seed, "size": size}
-    run(path, config_of("tests.lying_envs:HugeRewardEnv", kind, mode, env_args=args))
+    args = {"bad_seed": seed, "part": 1, "value": size}
+    run(path, config_of("tests.lying_envs:OddStepEnv", kind, mode, env_args=args))
     return path
 
 

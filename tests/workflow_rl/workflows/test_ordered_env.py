@@ -88,13 +88,9 @@ def test_an_order_that_the_own_mask_does_not_let_keep_is_an_error() -> None:
         env.reset(seed=0)
 
 
-def costly(order: str = "") -> OrderedEnv:
-    return make(order, "penalty", 3.0)
-
-
 def test_scores_do_not_contain_the_penalty_of_a_factory() -> None:
     order = "depot,gate,lab,mast,pier"
-    charged = played_in("costly", costly, order)
+    charged = played_in("costly", lambda order="": make(order, "penalty", 3.0), order)
     assert charged.n_kept < charged.n_decided
     plain = played_in("plain", make, order, obedience="penalty")
     assert np.array_equal(charged.totals, plain.totals)

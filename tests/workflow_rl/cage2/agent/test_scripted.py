@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import random
 from typing import Any
 
@@ -110,16 +108,18 @@ def test_scripted_agents_are_agents_in_python() -> None:
     assert returns["decoys"] > -80 > returns["react-restore"]
 
 
-def cyborgs_own_rewards(agent_name: str, red_agent: str, seeds: range) -> list[list[float]]:
-    """Rewards of CybORG's own agent on CybORG as published, through its own interface."""
+@pytest.mark.parametrize("red_agent", ["B_lineAgent", "RedMeanderAgent"])
+@pytest.mark.parametrize("agent_name", CYBORGS_AGENTS)
+def test_the_agents_play_exactly_like_cyborgs_own(agent_name: str, red_agent: str) -> None:
+    """On CybORG as published, through its own interface."""
     from csle_cyborg import agents
     from csle_cyborg.main import Main
 
     described = Scenario.scenario2().description()
     cyborg = Main(described, "sim", agents={"Red": getattr(agents, red_agent)})
-    agent = getattr(agents, agent_name)()
+    agent = getattr(agents, CYBORGS_AGENTS[agent_name])()
     episodes = []
-    for seed in seeds:
+    for seed in range(2):
         random.seed(seed)
         result = cyborg.reset(agent="Blue")
         agent.end_episode()
@@ -129,7 +129,7 @@ def cyborgs_own_rewards(agent_name: str, red_agent: str, seeds: range) -> list[l
             result = cyborg.step(agent="Blue", action=action)
             rewards.append(result.reward)
         episodes.append(rewards)
-    return episodes
+    assert rewards_of(make_scripted_agent(agent_name), red_agent, range(2)) == episodes
 
 
 def rewards_of(agent: Any, red_agent: str, seeds: range) -> list[list[float]]:
@@ -145,11 +145,3 @@ def rewards_of(agent: Any, red_agent: str, seeds: range) -> list[list[float]]:
             rewards.append(reward)
         episodes.append(rewards)
     return episodes
-
-
-@pytest.mark.parametrize("red_agent", ["B_lineAgent", "RedMeanderAgent"])
-@pytest.mark.parametrize("agent_name", CYBORGS_AGENTS)
-def test_the_agents_play_exactly_like_cyborgs_own(agent_name: str, red_agent: str) -> None:
-    seeds = range(2)
-    theirs = cyborgs_own_rewards(CYBORGS_AGENTS[agent_name], red_agent, seeds)
-    assert rewards_of(make_scripted_agent(agent_name), red_agent, seeds) == theirs

@@ -1,7 +1,5 @@
 """What Blue's policy sees and chooses from: the same around envs and around an actor."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pickle
@@ -74,20 +72,16 @@ def test_an_actor_plays_outside_as_it_does_inside(observation: str) -> None:
     all_inside = episodes_of(seeing.make_envs(3), policy_for(seeing), specs_of(7))
     all_outside = episodes_of(bare.make_envs(3), actor, specs_of(7))
     for inside, outside in zip(all_inside, all_outside, strict=True):
-        assert taken_in_an_episode(inside.action) == outside.action.tolist()
+        # The environment's actions for the policy's choices, one after another.
+        actions, taken = ActionSet("by-host", BELIEF.facts), []
+        actions.begin([0])
+        for choice in inside.action:
+            action = actions.chosen([0], np.array([choice]))
+            actions.after([0], action)
+            taken.append(int(action[0]))
+        assert taken == outside.action.tolist()
         assert (inside.obs[:, :52] == outside.obs).all()
         assert inside.episode_return == outside.episode_return
-
-
-def taken_in_an_episode(choices: np.ndarray) -> list[int]:
-    """The environment's actions for the policy's choices, one after another."""
-    actions, taken = ActionSet("by-host", BELIEF.facts), []
-    actions.begin([0])
-    for choice in choices:
-        action = actions.chosen([0], np.array([choice]))
-        actions.after([0], action)
-        taken.append(int(action[0]))
-    return taken
 
 
 def test_the_table_alone_needs_no_wrapping() -> None:

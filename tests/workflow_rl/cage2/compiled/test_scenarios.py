@@ -1,7 +1,3 @@
-"""The compiled simulator against CybORG in other scenarios than Scenario 2."""
-
-from __future__ import annotations
-
 import copy
 import time
 from typing import Any
@@ -32,7 +28,10 @@ def compare(
 ) -> int:
     """Play one episode of each red agent that can, and return their number."""
     lock_step = LockStep(max_steps=max_steps, networks=True, scenario=scenario)
-    blue = MixedAgent(_possible(MIXTURES[seed % 2], scenario.action_names), scenario)
+    weights, names = MIXTURES[seed % 2], scenario.action_names
+    possible = {kind: w for kind, w in weights.items() if any(n.startswith(kind) for n in names)}
+    whole = sum(possible.values())
+    blue = MixedAgent({kind: weight / whole for kind, weight in possible.items()}, scenario)
     able = [red for red in reds if refusals(scenario).get(red) is None]
     for red in able:
         n_actions = len(scenario.red_action_names)
@@ -40,11 +39,6 @@ def compare(
         difference = lock_step.play(blue, drawn, seed)
         assert difference is None, f"{scenario.name}: {difference}"
     return len(able)
-
-
-def _possible(weights: dict[str, float], names: tuple[str, ...]) -> dict[str, float]:
-    able = {kind: w for kind, w in weights.items() if any(n.startswith(kind) for n in names)}
-    return {kind: weight / sum(able.values()) for kind, weight in able.items()}
 
 
 @pytest.mark.system

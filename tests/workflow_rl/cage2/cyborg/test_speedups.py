@@ -1,7 +1,5 @@
 """The sped-up simulator against csle-cyborg as published: whole traces, and the network itself."""
 
-from __future__ import annotations
-
 import enum
 import ipaddress
 import random
@@ -10,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from workflow_rl.cage2.agent.scripted import ScriptedAgent, ScriptedBlue, make_blue_agent
+from workflow_rl.cage2.agent.scripted import ScriptedAgent, make_blue_agent
 from workflow_rl.cage2.cyborg.speedups import CYBORG
 from workflow_rl.cage2.env.cage2_env import Cage2Env
 from workflow_rl.cage2.scenario2 import RED_AGENTS
@@ -55,15 +53,14 @@ def plain(value: Any) -> Any:
     return value
 
 
-def assert_same_episode(
-    stock: Cage2Env, sped_up: Cage2Env, blue: ScriptedBlue, red_agent: str, seed: int
-) -> None:
-    """One episode in both: equal obs, reward and info (actions, successes) at every step, and equal
-    networks at some."""
+@pytest.mark.parametrize(("seed", "blue"), enumerate(POLICIES, start=100))
+@pytest.mark.parametrize("red_agent", RED_AGENTS)
+def test_the_network_itself_is_identical(stock, sped_up, red_agent, seed, blue):
+    """At some steps. Observations, rewards and infos are equal at every step."""
     options = {"red_agent": red_agent}
     obs, info = stock.reset(seed=seed, options=options)
     same_obs, same_info = sped_up.reset(seed=seed, options=options)
-    policy = ScriptedAgent(blue)
+    policy = ScriptedAgent(make_blue_agent(blue))
     policy.reset(seed)
     step, truncated = 0, False
     while not truncated:
@@ -80,12 +77,6 @@ def assert_same_episode(
     assert obs.tolist() == same_obs.tolist()
     assert repr(info) == repr(same_info)
     assert stock.describe(truth=True) == sped_up.describe(truth=True)
-
-
-@pytest.mark.parametrize("red_agent", RED_AGENTS)
-def test_the_network_itself_is_identical(stock, sped_up, red_agent):
-    for seed, policy in enumerate(POLICIES, start=100):
-        assert_same_episode(stock, sped_up, make_blue_agent(policy), red_agent, seed)
 
 
 def test_what_red_may_not_do_is_turned_down(stock, sped_up, monkeypatch):

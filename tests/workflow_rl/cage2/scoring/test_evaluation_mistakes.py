@@ -3,8 +3,6 @@
 import pytest
 
 from tests.workflow_rl.cage2.scoring.evaluations import error_line, save_agent
-from workflow_rl.runs.checkpoint import Checkpoint, save_checkpoint
-from workflow_rl.runs.training_state import TrainingState
 
 
 def test_exactly_one_agent_must_be_named(tmp_path):
@@ -18,26 +16,6 @@ def test_options_that_do_not_go_together_are_refused(tmp_path):
     assert "'--check': -1" in error_line("--agent", "sleep", "--check", "-1")
 
 
-def test_a_missing_checkpoint_is_named(tmp_path):
-    assert str(tmp_path / "no.safetensors") in error_line(tmp_path / "no.safetensors")
-    assert str(tmp_path / "checkpoint.safetensors") in error_line(tmp_path)
-
-
-def test_a_damaged_checkpoint_is_refused(tmp_path):
-    path = tmp_path / "checkpoint.safetensors"
-    save_agent(path)
-    content = path.read_bytes()
-    for damaged in (content[: len(content) // 2], b"", b"not a checkpoint"):
-        path.write_bytes(damaged)
-        assert str(path) in error_line(path)
-
-
-def test_a_checkpoint_without_a_network_is_refused(tmp_path):
-    path = tmp_path / "checkpoint.safetensors"
-    save_checkpoint(path, Checkpoint({"settings": {}}, {}, TrainingState()))
-    assert str(path) in error_line(path)
-
-
 @pytest.mark.parametrize(("obs_dim", "n_actions"), [(62, 145), (52, 36)])
 def test_a_network_of_another_shape_is_refused(tmp_path, obs_dim, n_actions):
     path = tmp_path / "checkpoint.safetensors"
@@ -47,16 +25,11 @@ def test_a_network_of_another_shape_is_refused(tmp_path, obs_dim, n_actions):
     assert str(obs_dim if obs_dim != 52 else n_actions) in line
 
 
-@pytest.fixture
-def must_not_play(monkeypatch):
+def test_outputs_that_cannot_be_written_are_found_before_the_episodes(tmp_path, monkeypatch):
     def fail(*arguments, **options):
         raise AssertionError("episodes were played before the outputs were checked")
 
     monkeypatch.setattr("workflow_rl.cage2.scoring.protocol.evaluate_blue", fail)
-
-
-@pytest.mark.usefixtures("must_not_play")
-def test_outputs_that_cannot_be_written_are_found_before_the_episodes(tmp_path):
     a_file = tmp_path / "a file"
     a_file.touch()
     for option, path in (

@@ -1,7 +1,3 @@
-"""Commands in another scenario than the challenge's."""
-
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import asdict
@@ -85,13 +81,11 @@ def test_a_run_names_it_and_is_scored_in_it(tmp_path: Path) -> None:
     told = "learned in another scenario: phishing rate 0.75, users 4."
     assert told in output_of("evaluate", path, "--episodes", "1")
     output_of("report", path, "--output", tmp_path / "report.html")
-    assert_what_blue_does(path, (tmp_path / "report.html").read_text())
-    page = ("--max-steps", "12", "--output", tmp_path / "replay.html")
-    assert told in output_of("replay", path, *page)
-    assert "learned" not in output_of("replay", path, *page, *GIVEN)
-
-
-def assert_what_blue_does(path: Path, page: str) -> None:
+    given = ("--max-steps", "12", "--output", tmp_path / "replay.html")
+    assert told in output_of("replay", path, *given)
+    assert "learned" not in output_of("replay", path, *given, *GIVEN)
+    # What Blue does, by the report.
+    page = (tmp_path / "report.html").read_text()
     team = SingleTeam(Cage4Replays().load(path, None, None).make(1))
     played = list(evaluated_episodes(team, CompiledSimulator(RED_AGENTS[1], 12), 2, 0))
     worst = min(range(2), key=lambda number: played[number].total)

@@ -1,5 +1,3 @@
-"""Workers on nodes that are lost, join, and are refused."""
-
 import functools
 import time
 

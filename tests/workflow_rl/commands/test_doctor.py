@@ -1,5 +1,3 @@
-"""The doctor: well here, and what it says of each thing that is wrong."""
-
 import json
 import os
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""A user's function after every update, and runs that end early."""
-
 import sys
 from typing import Any
 from unittest.mock import MagicMock

@@ -100,7 +100,13 @@ def _new(path: str, flags: int, mode: int = 0o666) -> int:
 def no_link(path: str, flags: int) -> int:
     """Open a file, as `open`'s opener. Raises OSError for links and pipes, because a stranger's
     folder may hold links to the user's own files."""
-    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    return no_pipe(path, flags | os.O_NOFOLLOW)
+
+
+def no_pipe(path: str, flags: int) -> int:
+    """Open a file, as `open`'s opener. Raises OSError for pipes, which an open would wait for, and
+    devices, even if one replaces the file after a check of the path."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK, 0o666)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is no file", path)
@@ -169,10 +175,7 @@ def private_folder(make: bool = True) -> Path:
 
 def made_once(path: Path, content: bytes) -> bytes:
     """Make a file that only this user may read, and its folder, unless the file exists. Return the
-    file's content.
-
-    If several processes call this, one of them makes the file. Raises OSError, also if other users
-    may read the file, or if the file is shorter than `content`.
+    file's content. Only one of several processes makes the file. Raises what `read_private` raises.
     """
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -229,7 +232,8 @@ def written(path: Path, text: str) -> str:
 def read_text(path: Path, most: int) -> str:
     """Return a file's text. Raises OSError, and ValueError if it has more than `most` bytes."""
     _require_file(path, most)
-    return path.read_text(encoding="utf-8")
+    with open(path, encoding="utf-8", opener=no_pipe) as file:
+        return file.read(most)
 
 
 def read_json(path: Path, most: int = MOST_OF_RECORD) -> Any:
@@ -258,7 +262,7 @@ def sha256_of(path: Path) -> str | None:
     """Return the SHA-256 of an agent's file. Return None if it is too large or not readable."""
     with suppress(OSError, ValueError):
         _require_file(path, MOST_OF_AGENT)
-        with path.open("rb") as file:
+        with open(path, "rb", opener=no_pipe) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     return None
 
@@ -275,9 +279,8 @@ def require_writable(path: Path, option: str) -> None:
         open(temporary, "w", opener=_new).close()
         remove_own(temporary)
     except OSError as error:
-        raise click.BadParameter(
-            f"{path} cannot be written: {error.strerror}", param_hint=option
-        ) from None
+        told = f"{path} cannot be written: {error.strerror}"
+        raise click.BadParameter(told, param_hint=option) from None
 
 
 def require_writable_folder(path: Path, option: str) -> None:
@@ -287,9 +290,8 @@ def require_writable_folder(path: Path, option: str) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise click.BadParameter(
-            f"{path} cannot be made a folder: {error.strerror}", param_hint=option
-        ) from None
+        told = f"{path} cannot be made a folder: {error.strerror}"
+        raise click.BadParameter(told, param_hint=option) from None
     require_writable(path / "a file", option)
 
 

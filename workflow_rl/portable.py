@@ -11,6 +11,8 @@ variables when they are loaded, so `workflow_rl` imports this module before othe
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 import sys
 from typing import Any
@@ -39,6 +41,13 @@ def _pin() -> tuple[str, ...]:
         for name in missing:
             del os.environ[name]
     return early
+
+
+def load_elsewhere(module: str) -> None:
+    """Import a library that would read a stranger's settings in the current folder, and could run
+    code or programs that they name. Raises ImportError."""
+    with contextlib.chdir("/"):
+        importlib.import_module(module)
 
 
 def is_native() -> bool:

@@ -27,6 +27,8 @@ from workflow_rl.errors import UserError
 
 VERSION = 1
 MOST_BYTES = 4 * 2**30
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
+"""Opens a pipe that has replaced a checked file. Otherwise an open would wait for a writer."""
 
 # An archive ends with its comment. The two bytes before the comment are its length.
 _N_DIGITS = 64
@@ -204,7 +206,7 @@ def read_archive(path: Path, archive: bytes | None = None) -> bytes:
 def _content(path: Path) -> bytes:
     if not stat.S_ISREG(path.stat().st_mode):  # Reading a pipe may never end.
         raise ValueError("it is no file")
-    with path.open("rb") as file:
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NO_WAIT)) as file:
         start = file.read(4)
         if start != b"PK\3\4" or os.fstat(file.fileno()).st_size > MOST_BYTES:
             raise ValueError("it is no archive, or one of more than 4 GB")

@@ -195,7 +195,10 @@ def _text(rows: Sequence[Compared], measures: Sequence[Compared], ending: str) -
     names = dict.fromkeys(name for row in values for name in row)
     writer = csv.DictWriter(table, list(names), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(values)
+    for row in values:
+        name, text = next(iter(row.items()))
+        # A spreadsheet would calculate a stranger's text that begins like a formula.
+        writer.writerow({**row, name: f"'{text}" if text.startswith(tuple("=+-@")) else text})
     return table.getvalue()
 
 

@@ -18,6 +18,7 @@ import click
 
 from workflow_rl.environments.source import register_envs
 from workflow_rl.errors import ConfigError, ObservationError, UserError, signal_of
+from workflow_rl.portable import load_elsewhere
 from workflow_rl.terminal import PrintableFormatter, printable, safe_output
 
 ADDED = ("trust",)
@@ -43,7 +44,8 @@ def one_line() -> Iterator[None]:
     except click.NoSuchOption as error:
         from workflow_rl.suggestions import option_meant, question  # Only an error needs it.
 
-        parameters, option = _parameters(error), error.option_name
+        option = error.option_name
+        parameters = [] if error.ctx is None else error.ctx.command.get_params(error.ctx)
         names = [name for named in parameters for name in named.opts]
         meant = question(option_meant(option, names))
         for argument in parameters:
@@ -126,10 +128,6 @@ def _line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
-def _parameters(error: click.UsageError) -> list[click.Parameter]:
-    return [] if error.ctx is None else error.ctx.command.get_params(error.ctx)
-
-
 def _choice_meant(error: click.UsageError) -> str:
     kind = getattr(getattr(error, "param", None), "type", None)
     typed = re.match("'(.*)' is not one of", error.message)
@@ -165,12 +163,10 @@ class ClearCommand(click.Command):
         logged = logging.StreamHandler()
         logged.setFormatter(PrintableFormatter("%(levelname)s: %(message)s"))
         logging.basicConfig(handlers=[logged])
+        if os.path.exists("matplotlibrc"):
+            load_elsewhere("matplotlib")
         if not isinstance(self, click.Group):  # Whose command has not accepted its options yet.
             register_envs()
-            if os.path.exists("matplotlibrc"):  # Its settings could make matplotlib run LaTeX.
-                import matplotlib
-
-                matplotlib.rcdefaults()
         with one_line():
             if ctx.params.pop("trust", False):
                 from workflow_rl.commands.options import given_options

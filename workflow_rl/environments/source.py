@@ -89,7 +89,9 @@ def interpreter(python: str) -> str:
     """Return the absolute path of a Python interpreter that the user names. Links are kept, because
     a virtual environment's interpreter is a link. "" means this process's interpreter."""
     python = os.path.expanduser(python)
-    return python and os.path.abspath(shutil.which(python) or python)
+    found = shutil.which(python) or python
+    # A name that is not on the path must not mean a stranger's file in the current folder.
+    return os.path.abspath(found) if os.sep in found else found
 
 
 def make_environment(

@@ -31,6 +31,7 @@ from workflow_rl.errors import ConfigError
 from workflow_rl.evaluation.intervals import Mean, mean_of
 from workflow_rl.machine_facts import usable_cores
 from workflow_rl.output_files import NOT_OURS, copy_file, read_json, sha256_of
+from workflow_rl.portable import load_elsewhere
 from workflow_rl.progress_bar import Progress
 from workflow_rl.terminal import fitting
 from workflow_rl.text_table import text_table
@@ -384,6 +385,7 @@ def _record(
     from workflow_rl.environments.flat_env import FlatEnv
 
     try:
+        load_elsewhere("moviepy")  # A file .env could name the program that writes the video.
         env = environment.make_env(render_mode="rgb_array")
         if env.render_mode != "rgb_array":
             raise ValueError("render_mode='rgb_array' has no effect")

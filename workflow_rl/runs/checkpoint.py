@@ -19,7 +19,7 @@ import safetensors.torch
 import torch
 
 from workflow_rl.collection.schedule import BegunBatch
-from workflow_rl.output_files import replacing
+from workflow_rl.output_files import no_pipe, replacing
 from workflow_rl.runs.training_state import TrainingState
 
 if TYPE_CHECKING:
@@ -107,10 +107,8 @@ _DTYPES = {
 
 
 def write_values(path: Path, values: dict[str, Any]) -> None:
-    """Replace `path` in one step by a file of tensors and plain values.
-
-    Raises OSError, and TypeError for other types. The TypeError names the first wrong value.
-    """
+    """Replace `path` in one step by a file of tensors and plain values. Raises OSError, and
+    TypeError for other types. The TypeError names the first wrong value."""
     tensors: dict[str, torch.Tensor] = {}
     plain = {name: _to_json(value, name, tensors) for name, value in values.items()}
     text = json.dumps(plain, allow_nan=False)
@@ -131,7 +129,7 @@ def read_values(path: Path) -> dict[str, Any]:
     Nothing in the file is used before its digest is checked. Raises OSError, and ValueError or
     other exceptions for a file that is damaged, of another kind, or malicious.
     """
-    with path.open("rb") as file:
+    with open(path, "rb", opener=no_pipe) as file:
         n_bytes = os.fstat(file.fileno()).st_size
         _require_bounds(file.read(_DIGEST_AT), n_bytes)
         file.seek(0)
@@ -245,10 +243,8 @@ def _to_json(value: Any, place: str, tensors: dict[str, torch.Tensor], level: in
 
 
 def _from_json(value: Any, tensors: dict[str, torch.Tensor], level: int = 0) -> Any:
-    """Return the value from the result of `_to_json`, and take its tensors from `tensors`.
-
-    Raises ValueError or KeyError for other values.
-    """
+    """Return the value from the result of `_to_json`, and take its tensors from `tensors`. Raises
+    ValueError or KeyError for other values."""
     if level > 3 * MOST_LEVELS:  # One level of a value has up to three levels in JSON.
         raise ValueError("its values are nested too deeply")
     if isinstance(value, list):

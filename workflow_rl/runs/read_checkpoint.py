@@ -21,7 +21,7 @@ from workflow_rl.agents.settings import Settings
 from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.environments.named_by_file import is_plain, texts_in
 from workflow_rl.errors import ConfigError, UserError
-from workflow_rl.output_files import NOT_OURS
+from workflow_rl.output_files import NOT_OURS, no_pipe
 from workflow_rl.runs.checkpoint import (
     FORMAT,
     LATEST,
@@ -57,7 +57,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     except Exception as error:  # A stranger's file can raise any exception in its reader.
         reason = f": {str(error)[:300]}" if isinstance(error, ValueError) else ""
         what = f"is damaged, or not a checkpoint{reason}"
-        with suppress(OSError), path.open("rb") as file:
+        with suppress(OSError), open(path, "rb", opener=no_pipe) as file:
             if file.read(4) == b"PK\3\4":
                 what = _POLICY if path.suffix == ".npz" else _ARCHIVE
         raise UserError(f"{path} {what}") from None
@@ -97,10 +97,8 @@ def own_config(checkpoint: Checkpoint, path: Path) -> TrainConfig:
 
 
 def own_settings(checkpoint: Checkpoint, path: Path) -> tuple[Algorithm, Settings]:
-    """Return the algorithm of a checkpoint's run, and its settings.
-
-    Raises UserError, naming `path`.
-    """
+    """Return the algorithm of a checkpoint's run, and its settings. Raises UserError, naming
+    `path`."""
     try:
         import_classes(checkpoint.config)
     except ConfigError as error:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from workflow_rl.agents.algorithm import Series
 from workflow_rl.agents.replay import Transitions
-from workflow_rl.output_files import make_folder, remove_own, replacing
+from workflow_rl.output_files import make_folder, no_pipe, remove_own, replacing
 
 CHUNK_BYTES = 2**24
 _MOST_STEPS = 2**53
@@ -110,7 +110,7 @@ def _written(
 
 
 def _digest(path: Path) -> str:
-    with path.open("rb") as file:
+    with open(path, "rb", opener=no_pipe) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -122,10 +122,8 @@ def remove_others(folder: Path, parts: Sequence[Part]) -> None:
 
 
 def read_parts(folder: Path, parts: Sequence[Part], memory: Mapping[str, Series]) -> None:
-    """Load the steps of these files into an agent's memory.
-
-    Raises OSError and ValueError, which name a wrong file.
-    """
+    """Load the steps of these files into an agent's memory. Raises OSError and ValueError, which
+    name a wrong file."""
     of_kind: dict[str, list[Part]] = {kind: [] for kind in memory}
     for part in parts:
         if part.kind not in memory:

@@ -142,9 +142,7 @@ def scored_as(source: Path, which: str | None = None) -> str:
 
 def load_saved(source: Path, which: str | None = None, greedy: bool | None = None) -> SavedAgent:
     """Return the agent of a run folder, a checkpoint, a policy file, or a released agent's name.
-
-    Raises UserError.
-    """
+    Raises UserError."""
     path = saved_path(source, which)
     if not source.exists() and path == source:
         names = list(plug_ins("released"))
@@ -241,10 +239,8 @@ def load_player(
 
 
 def _on_layout(policy: Policy, environment: Environment, source: Path) -> Policy:
-    """Return the policy for the environment's layout, such as another number of entities.
-
-    Raises UserError.
-    """
+    """Return the policy for the environment's layout, such as another number of entities. Raises
+    UserError."""
     if not isinstance(policy, NumpyPolicy) or not (declared := policy.network.declared):
         return policy
     spaces = environment.spaces()

@@ -32,14 +32,18 @@ def require_own_database(database: Path) -> None:
     if journal.exists() and _last_bytes(journal, len(_JOURNAL_MAGIC)) == _JOURNAL_MAGIC:
         raise UserError(f"{journal} names another file: it is not one of Optuna's")
     if database.exists() and _runs_statements(database):
-        raise UserError(f"{database} has views or triggers: it is not one of Optuna's")
+        raise UserError(
+            f"{database} has views or triggers, or virtual tables: it is not one of Optuna's"
+        )
 
 
 def _runs_statements(database: Path) -> bool:
     """Return whether using the tables runs statements of the database's author."""
     if not database.is_file():
         raise UserError(f"{database} is no file")
-    schema = "SELECT 1 FROM sqlite_master WHERE type NOT IN ('table', 'index')"
+    schema = (
+        "SELECT 1 FROM sqlite_master WHERE type NOT IN ('table', 'index') OR sql LIKE '%virtual%'"
+    )
     try:
         with contextlib.closing(sqlite3.connect(database)) as connection:
             return connection.execute(schema).fetchone() is not None

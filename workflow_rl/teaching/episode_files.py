@@ -22,7 +22,7 @@ from workflow_rl.agents.team import team_layout
 from workflow_rl.agents.trajectory import Trajectory
 from workflow_rl.collection.rollout import what_is_not_finite
 from workflow_rl.errors import UserError
-from workflow_rl.output_files import NOT_OURS, replacing
+from workflow_rl.output_files import NOT_OURS, no_pipe, replacing
 
 _OF_STEPS = ("obs", "action", "reward")
 _OF_EPISODES = ("length", "last_obs", "terminated", "truncated", "episode", "variant")
@@ -82,9 +82,7 @@ def holds_episodes(path: Path, ours: bool = False) -> bool:
     if dataset_named(path) is not None:
         return True
     try:
-        if not path.is_file():
-            return False
-        with zipfile.ZipFile(path) as archive:
+        with open(path, "rb", opener=no_pipe) as file, zipfile.ZipFile(file) as archive:
             names = {*archive.namelist()}
             is_ours = names == _MEMBERS and archive.comment  # The comment is a seal.
             return bool(is_ours) if ours else "length.npy" in names

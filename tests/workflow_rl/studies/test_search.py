@@ -285,6 +285,7 @@ def test_a_study_that_is_a_link_is_not_opened(name, tmp_path):
     [
         "CREATE TRIGGER endless AFTER INSERT ON trials BEGIN SELECT 1; END",
         "CREATE VIEW endless AS SELECT 1",
+        "CREATE VIRTUAL TABLE endless USING rtree(a, b, c)",
     ],
 )
 def test_a_study_that_brings_statements_is_not_opened(statement, tmp_path):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cli import call, output_of
-from tests.strangers.folders import laid_out
+from tests.strangers.folders import calling, laid_out, poison
 from workflow_rl.agents.policies.policy_file import load_policy
 from workflow_rl.output_files import read_json, sha256_of
 from workflow_rl.runs.read_checkpoint import load_checkpoint
@@ -77,6 +77,16 @@ def test_an_interpreter_is_not_looked_for_in_the_folder(folder: Path) -> None:
     assert not Path("called").exists()
     call("doctor --env-python ./python3.0")
     assert Path("called").exists()
+
+
+def test_the_log_of_mujoco_is_no_link(made: Path, folder: Path) -> None:
+    laid_out(made, "ppo", "evaluate run")
+    poison(folder, calling("HalfCheetah-v5", {}))
+    Path("own").write_text("the user's")
+    Path("MUJOCO_LOG.TXT").symlink_to("own")
+    said = output_of("evaluate", "run", "--episodes", "1", "--quiet", code=2)
+    assert "MUJOCO_LOG.TXT is a link" in said
+    assert Path("own").read_text() == "the user's"
 
 
 READERS: list[Callable[[Path], Any]] = [

@@ -52,6 +52,7 @@ from workflow_rl.environments.joint_batch import BatchedTeamEnv, JointBatch
 from workflow_rl.environments.joint_env import JointEnv
 from workflow_rl.environments.simulator_process import RandomState, as_plain
 from workflow_rl.errors import ConfigError, ObservationError
+from workflow_rl.output_files import require_no_links
 
 if TYPE_CHECKING:
     from workflow_rl.environments.gymnasium_env import GymnasiumEnvironment
@@ -66,6 +67,7 @@ def single_env(environment: GymnasiumEnvironment, options: Mapping[str, Any]) ->
     if environment.private_random and not environment.python:
         shared = dataclasses.replace(environment, private_random=False)
         return PrivateRandom(lambda: single_env(shared, options))
+    require_no_links(Path("MUJOCO_LOG.TXT"))  # MuJoCo would append its warnings to another file.
     make = None if environment.python else environment.made_by()
     args = {**environment.args, **options}
     if environment.python:

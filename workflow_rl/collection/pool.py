@@ -218,19 +218,15 @@ class Pool(ABC, Generic[Connection]):
         self._workers[index].send(Request(command, payload))
 
     def receive(self, index: int) -> Reply:
-        """Return one worker's next answer.
-
-        Raises WorkerError, StopRequested, TooManyFailuresError.
-        """
+        """Return one worker's next answer. Raises WorkerError, StopRequested,
+        TooManyFailuresError."""
         while not self.ready([index]):
             pass
         return self._workers[index].receive()
 
     def ready(self, indices: Sequence[int]) -> list[int]:
-        """Wait up to POLL_SECONDS. Return the workers for which `receive` does not wait.
-
-        Raises StopRequested.
-        """
+        """Wait up to POLL_SECONDS. Return the workers for which `receive` does not wait. Raises
+        StopRequested."""
         heard = self._heard(indices)
         self.raise_if_stopped()
         now = time.monotonic()
@@ -262,10 +258,8 @@ class Pool(ABC, Generic[Connection]):
             raise StopRequested(self.stop_signal)
 
     def replace(self, index: int, error: WorkerError) -> None:
-        """Replace a worker that failed with this error.
-
-        Raises TooManyFailuresError, StopRequested.
-        """
+        """Replace a worker that failed with this error. Raises TooManyFailuresError,
+        StopRequested."""
         if error.exitcode == -signal.SIGTERM:
             time.sleep(POLL_SECONDS)  # A scheduler may have ended the whole run.
             self.raise_if_stopped()

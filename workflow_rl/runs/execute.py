@@ -37,9 +37,7 @@ _log = logging.getLogger(__name__)
 
 def warn_if_results_vary(config: TrainConfig) -> None:
     """Check the processor and the environment, and log why results may differ from run to run.
-
-    Raises ConfigError if the processor or the environment cannot be used.
-    """
+    Raises ConfigError if the processor or the environment cannot be used."""
     if not portable.is_native():
         if not portable.is_supported():
             raise ConfigError(
@@ -200,10 +198,8 @@ class Outcome:
 
 
 def require_ready(config: TrainConfig, begins: bool = True) -> None:
-    """Check the device, processor, environment and cluster, and the teacher of a new run.
-
-    Raises ConfigError if one of them cannot be used, and RuntimeError in a worker.
-    """
+    """Check the device, processor, environment and cluster, and the teacher of a new run. Raises
+    ConfigError if one of them cannot be used, and RuntimeError in a worker."""
     require_no_worker("nothing can be trained")
     require_device(config)
     warn_if_results_vary(config)
@@ -232,9 +228,7 @@ def require_cluster(config: TrainConfig) -> None:
 @contextlib.contextmanager
 def run_folder(path: Path | None, config: TrainConfig) -> Iterator[Path]:
     """Yield the folder, or a new folder in `runs`. An error removes the new folder if it is empty.
-
-    Raises UserError.
-    """
+    Raises UserError."""
     if path is not None:
         yield path
         return

@@ -93,10 +93,8 @@ def population_record(path: Path) -> PopulationRecord | None:
 
 
 def runs_in(*paths: Path) -> list[Path]:
-    """Return the folders of all runs in these folders of a run or of several policies.
-
-    Raises UserError.
-    """
+    """Return the folders of all runs in these folders of a run or of several policies. Raises
+    UserError."""
     folders: list[Path] = []
     for path in paths:
         record = population_record(path)

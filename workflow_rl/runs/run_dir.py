@@ -76,10 +76,8 @@ class NotWrittenError(RuntimeError):
 
 
 def make_run_folder(mode: str, label: str, root: Path = Path("runs")) -> Path:
-    """Make `runs/<time>-<mode>-<label>`, with a number at the end if the folder exists.
-
-    Raises UserError.
-    """
+    """Make `runs/<time>-<mode>-<label>`, with a number at the end if the folder exists. Raises
+    UserError."""
     name = f"{datetime.now():%Y%m%d-%H%M%S}-{mode}-{label}"
     path, number = root / name, 2
     while True:

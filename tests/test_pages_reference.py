@@ -60,4 +60,4 @@ def test_the_tables_of_the_environment_are_right():
         f"and {SCENARIO2.of['worth_of_ot_service'][0] / 10:g} while"
         in hosts[HOSTS.index("Op_Server0")][2]
     )
-    assert f"A Restore costs {BLUE['Restore'].cost / 10:g} besides" in prose(page)
+    assert f"Each Restore also costs {BLUE['Restore'].cost / 10:g}." in prose(page)

@@ -152,7 +152,9 @@ class Roster:
                     f"{kind} is a class of a script or function: define it in a module, so that a "
                     "run can keep the class"
                 )
-        return value if isinstance(value, str) and not _is_existing_path(value) else str(attackers)
+        if isinstance(value, str) and not _is_existing_path(value):
+            return value
+        return str(attackers)
 
     def single(self, text: str) -> str | None:
         """Return the name of the text's only attacker, or None if the text names several."""
@@ -216,7 +218,9 @@ def _parsed(roster: Roster, text: str) -> Attackers:
             name, weight = part, "1"
         if len(parts) > 1 and name in roster.mixtures:
             raise AttackerError(f"{name} is several: give {roster.mixtures[name]} in its place")
-        members.append(roster.member(name, int(weight) if weight.isdecimal() else weight))
+        # The roster refuses a weight that is no number.
+        number = int(weight) if weight.isdecimal() else weight
+        members.append(roster.member(name, number))
     return roster.together(members)
 
 

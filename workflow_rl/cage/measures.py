@@ -19,22 +19,26 @@ def of_hosts(which: str) -> Iterator[Measure]:
     }
     for cost, (level, what) in zip(HOSTS, held.items(), strict=True):
         meaning = f"{which} on which Red {what} at the end of a step."
-        read, is_clean = share([cost], HOSTS), level == "clean"
-        yield Measure(f"hosts {level}", "share of host-steps", meaning, read, is_clean)
+        read = share([cost], HOSTS)
+        yield Measure(f"hosts {level}", "share of host-steps", meaning, read, level == "clean")
 
 
 OF_RECOVERIES = (
     Measure(
-        *("recoveries", "actions", "Blue's Removes and Restores that take effect."),
+        "recoveries",
+        "actions",
+        "Blue's Removes and Restores that take effect.",
         total(*RECOVERIES),
     ),
     Measure(
-        *("healthy recoveries", "actions"),
+        "healthy recoveries",
+        "actions",
         "Recoveries that take effect on a host without a session of Red.",
         total("healthy_recoveries"),
     ),
     Measure(
-        *("precision of recoveries", "share of actions"),
+        "precision of recoveries",
+        "share of actions",
         "Recoveries that take effect on a host with a session of Red beyond its foothold.",
         share(["counter_actions"], RECOVERIES),
         more_is_better=True,

@@ -70,10 +70,11 @@ class Recipe:
         evaluation = json.loads((run_dir / "evaluation.json").read_text())
         for cell in evaluation.get("cells", ()):
             del cell["returns"]
+        plays_with = {"plays_with": self.plays_with["actions"]} if self.plays_with else {}
         return {
             "command": command,
             "config": folder.read_config(run_dir).to_dict(),
-            **({"plays_with": self.plays_with["actions"]} if self.plays_with else {}),
+            **plays_with,
             "made_with": environment(),
             "seconds": dict(seconds),
             "selection": chosen._asdict(),

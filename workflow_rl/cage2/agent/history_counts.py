@@ -117,12 +117,13 @@ class HistoryCounts:
         around = [np.where(near, exploited, NEVER).min(axis=1) for near in (leading, beside)]
         ages = np.concatenate([seen["ages"], np.stack(around, axis=1)], axis=1).transpose(0, 2, 1)
         masks = self._decoys.useful(envs), decoys, seen["at_last"]
-        n_decoys = [_ONES[mask] for mask in masks]
-        counts = [*seen["counts"].transpose(1, 0, 2), seen["quiet"], *n_decoys]
+        counts = list(seen["counts"].transpose(1, 0, 2))
+        counts.append(seen["quiet"])
+        counts += [_ONES[mask] for mask in masks]
         shown = np.stack([decoys, seen["at_last"], seen["at_all"]], axis=2)
         if self._facts.is_misinforming:
             shown[:] = 0  # Blue does not know the kinds of its decoys.
-        largest = [*(age - 1 for age in AGES), NEVER - 1]  # An event of the last step has age 0.
+        largest = [age - 1 for age in (*AGES, NEVER)]  # An event of the last step has age 0.
         parts = [
             ages[..., None] <= largest,
             np.stack(counts, axis=2)[..., None] >= COUNTS,

@@ -198,7 +198,9 @@ class BlueDecoys:
         return beside & self.facts.fits[self.scenarios(envs)]
 
     def _beside(self, masks: Indices, with_effect: bool) -> Indices:
-        return ~masks if self.facts.is_misinforming else decoys_beside(with_effect)[masks]
+        if self.facts.is_misinforming:
+            return ~masks
+        return decoys_beside(with_effect)[masks]
 
     def useful_actions(self, envs: Sequence[int] | Indices) -> NDArray[np.bool_]:
         """Return which actions can be useful in M envs, `[M, A]`.
@@ -222,7 +224,9 @@ def scenarios_in(playing: Indices | None, envs: Sequence[int] | Indices) -> Indi
 
 def with_rows(rows: NDArray[Any], n: int) -> NDArray[Any]:
     """Return the rows, with rows of zeros appended until there are n."""
-    return np.concatenate([rows, np.zeros((max(n - len(rows), 0), *rows.shape[1:]), rows.dtype)])
+    n_missing = max(n - len(rows), 0)
+    zeros = np.zeros((n_missing, *rows.shape[1:]), rows.dtype)
+    return np.concatenate([rows, zeros])
 
 
 @functools.cache
@@ -238,7 +242,9 @@ def decoys_beside(with_effect: bool) -> Indices:
     is_used = (in_mask[:, :, None] & (opens[:, None] == needs)).any(axis=1)
     is_open = (in_mask[:, :, None] & (opens[:, None] == opens)).any(axis=1)
     possible = ~in_mask & ~is_used
-    masks: Indices = (possible & ~is_open if with_effect else possible) @ _BITS
+    if with_effect:
+        possible &= ~is_open
+    masks: Indices = possible @ _BITS
     return masks
 
 

@@ -114,7 +114,9 @@ class ReactAgent(ScriptedBlue):
                 if host != self._of_red and host not in memory.queue:
                     memory.queue.append(host)
         memory.has_monitored = not memory.queue
-        return self._monitor if not memory.queue else self._first_treatment + memory.queue.pop(0)
+        if memory.has_monitored:
+            return self._monitor
+        return self._first_treatment + memory.queue.pop(0)
 
 
 @dataclass

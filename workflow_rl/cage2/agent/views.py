@@ -85,10 +85,15 @@ class View:
             past = 0 if self._past_columns is None else 1 + len(self._past_columns)
             self.n_shown = self._belief.n_shown + past
         else:
-            self._per_host += len(FACTS) if facts.are_told else 0
-            self._per_host += N_OF_HOST if has_past else 0
-            edges = 2 * facts.n_hosts**2 if facts.tells_edges else 0
-            self.n_shown = facts.n_hosts * self._per_host + (N_OF_ALL if has_past else 0) + edges
+            of_all = 0
+            if facts.are_told:
+                self._per_host += len(FACTS)
+            if has_past:
+                self._per_host += N_OF_HOST
+                of_all += N_OF_ALL
+            if facts.tells_edges:
+                of_all += 2 * facts.n_hosts**2
+            self.n_shown = facts.n_hosts * self._per_host + of_all
 
     def begin(self, envs: Sequence[int], obs: Bits) -> Bits:
         if self._past is not None:
@@ -124,7 +129,8 @@ class View:
             of_all.append(self._past.of_all(envs))
         if self._facts.tells_edges:
             of_all.append(self._facts.joined[scenarios].reshape(m, -1).astype(np.uint8))
-        return np.concatenate([np.concatenate(of_hosts, axis=2).reshape(m, -1), *of_all], axis=1)
+        of_all.insert(0, np.concatenate(of_hosts, axis=2).reshape(m, -1))
+        return np.concatenate(of_all, axis=1)
 
     def entities(self, choices: Sequence[str]) -> EntityLayout | None:
         """Return the layout of hosts as entities: the columns and the actions of each host.
@@ -142,8 +148,9 @@ class View:
             # Column 4, after a host's four bits, is its first fact, "exists".
             tables |= {"present": columns[:, 4], "features": np.delete(columns, 4, axis=1)}
         else:
-            beliefs = [] if self._belief is None else [_belief_of_hosts()]
-            tables |= {"features": np.concatenate([columns, *beliefs], axis=1), "traits": np.eye(n)}
+            if self._belief is not None:
+                columns = np.concatenate([columns, _belief_of_hosts()], axis=1)
+            tables |= {"features": columns, "traits": np.eye(n)}
         if facts.tells_edges:
             first = self.n_shown - 2 * n**2
             of_subnet, leads = first + np.arange(2 * n**2).reshape(2, n, n)
@@ -308,7 +315,8 @@ class ActionSet:
             return obs
         masks = self._masks[self._decoys.scenarios(envs)]
         if self._is_next.any():
-            masks = masks & (~self._is_next | (self._decoys.useful(envs) > 0)[:, self._hosts])
+            has_useful_decoy = self._decoys.useful(envs)[:, self._hosts] > 0
+            masks = masks & (~self._is_next | has_useful_decoy)
         return np.concatenate([obs, masks], axis=1)
 
 

@@ -97,8 +97,7 @@ class BatchedSimulator(NetworkBatch):
             `red_action` is an index into `RED_ACTIONS`, `red_target` into the hosts followed by the
             subnets, and `caught_host` into the hosts. -1 means none.
         red_agents: the names of the red agents, by number.
-        masks_of_hosts: bool `[H + 1, H]`. Only host i is True in row i, and no host in the last.
-    """
+        masks_of_hosts: bool `[H + 1, H]`. Only host i is True in row i, and no host in the last."""
 
     red_agents: tuple[str, ...] = RED_AGENTS
     _compiled: tuple[Callable[..., Any], ...] = (reset_envs, step_envs)
@@ -267,12 +266,12 @@ class CompiledEnvs(NetworkEnvs):
     ) -> tuple[Obs, NDArray[Any]]:
         all_actions = np.zeros(self.n_envs, np.int64)
         all_actions[envs] = actions
-        if not self._n_costs:
-            obs, rewards = self.batch.step(all_actions, mask)
-        else:
+        if self._n_costs:
             held_before = self.batch.held(envs)
             obs, rewards = self.batch.step(all_actions, mask)
             self._counted = self.batch.costs(envs, all_actions[envs], held_before, self._n_costs)
+        else:
+            obs, rewards = self.batch.step(all_actions, mask)
         return obs[envs], rewards[envs]
 
     def _costs(self, envs: Numbers) -> NDArray[np.float64] | None:

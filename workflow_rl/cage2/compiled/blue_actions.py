@@ -126,10 +126,11 @@ def misinform(s: Any, t: Any, host: int, session: int) -> None:
 @compiled
 def start_decoy(s: Any, t: Any, decoy: int, host: int, session: int) -> None:
     """Start a decoy's process as the user of Blue's session, and list the decoy's service."""
-    is_privileged = (
-        (t.blue_is_privileged[host] >> session) & 1
-    ) != 0 or tables.DECOY_IS_PRIVILEGED[decoy]
-    pid = hosts.add_process(s, t, host, decoy | (state.PRIVILEGED if is_privileged else 0))
+    kind = decoy
+    blue_is_privileged = ((t.blue_is_privileged[host] >> session) & 1) != 0
+    if blue_is_privileged or tables.DECOY_IS_PRIVILEGED[decoy]:
+        kind |= state.PRIVILEGED
+    pid = hosts.add_process(s, t, host, kind)
     # A service keeps the PID of its first process.
     if s.service_pid[host, t.service[decoy]] == 0:
         s.service_pid[host, t.service[decoy]] = pid

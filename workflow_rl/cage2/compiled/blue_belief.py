@@ -56,7 +56,7 @@ def decoys_of_use(scenario: Tables) -> NDArray[np.int64]:
     no pair."""
     fits = scenario.decoy_fits
     if scenario.of["is_cage1"]:
-        kinds = red_hypothesis.MISINFORM_KINDS
+        kinds = red_hypothesis.SAME_PORT_KINDS
         ports = (scenario.of["listening_ports"][:, None] >> tables.DECOY_PORT[kinds]) & 1
         fits = np.zeros_like(fits)
         fits[:, kinds] = ports == 0
@@ -116,8 +116,7 @@ def conclude(
     """Update the belief with Blue's action and the observation after it, obs uint8 `[52]`.
 
     candidates `[N_CANDIDATES]`, odds `[N_OUTCOMES]`, weights `[N_CANDIDATES]`, sets
-    `[MAX_DECOY_SETS]`: working space.
-    """
+    `[MAX_DECOY_SETS]`: working space."""
     kind, host = int64(t.action_kind[action]), int64(t.action_host[action])
     new_decoy_host = note_decoys(b, t, kind, host)
     # In CAGE-1, a new decoy of Blue looks like a scan by Red in Blue's observation.
@@ -125,16 +124,17 @@ def conclude(
     for n in range(b.n_hypotheses):
         red_hypothesis.after_blue(hypotheses[n], kind, host)
     # A host's first two bits show activity, and the last two show compromise: see `observe`.
-    found = obs[4 * host + 2] == 1 and obs[4 * host + 3] == 1
-    seen, activity = NONE, NO_ACTIVITY
+    found_malware = obs[4 * host + 2] == 1 and obs[4 * host + 3] == 1
+    seen_on, activity = NONE, NO_ACTIVITY
     for i in range(N_HOSTS):
         if obs[4 * i] and (i != looks_scanned or obs[4 * i + 1]):
-            seen = i
+            seen_on = i
             activity = EXPLOITED if obs[4 * i + 1] else SCAN
     n_candidates = 0
     for n in range(b.n_hypotheses):
         h = hypotheses[n]
-        if kind == tables.ANALYSE and found != (((h.has_malware >> host) & 1) != 0):
+        has_malware = ((h.has_malware >> host) & 1) != 0
+        if kind == tables.ANALYSE and found_malware != has_malware:
             continue
         options = red_hypothesis.reds_options(h, t)
         red_kind, targets = int(options[0]), int(options[1])
@@ -144,10 +144,11 @@ def conclude(
         for target in range(N_HOSTS):
             if not ((targets >> target) & 1):
                 continue
-            fits = is_shown and seen == target
-            if seen != NONE and not fits:
+            explains_activity = is_shown and seen_on == target
+            if seen_on != NONE and not explains_activity:
                 continue
             is_new = new_decoy_host == target
+            # Only in CAGE-1, Blue does not know which decoys Red meets.
             sets[0].decoys = int(b.decoys[target])
             sets[0].weight = 1
             n_sets, n_choices = 1, 1
@@ -157,7 +158,8 @@ def conclude(
                 decoys = sets[i].decoys
                 odds[:] = 0
                 red_hypothesis.odds_of(h, t, red_kind, target, activity, decoys, is_new, odds)
-                if seen == NONE and target == looks_scanned:
+                # What Blue's new decoy shows can hide a scan by Red.
+                if seen_on == NONE and target == looks_scanned:
                     red_hypothesis.odds_of(h, t, red_kind, target, SCAN, decoys, is_new, odds)
                 for outcome in range(red_hypothesis.N_OUTCOMES):
                     if odds[outcome] > 0:
@@ -190,7 +192,7 @@ def decoy_sets_seen(b: Any, h: Any, t: Any, host: int, sets: Any) -> tuple[int, 
     n_sets, n_choices = 0, 0
     # `further` goes through all subsets of `possible`, from the whole set to the empty set.
     further = possible
-    while further >= 0:
+    while True:
         if count_bits(further) == n_undrawn:
             n_choices += 1
             weight = red_hypothesis.symmetry_weight(further, fresh)
@@ -198,8 +200,10 @@ def decoy_sets_seen(b: Any, h: Any, t: Any, host: int, sets: Any) -> tuple[int, 
                 sets[n_sets].decoys = drawn | further
                 sets[n_sets].weight = weight
                 n_sets += 1
-        further = (further - 1) & possible if further else -1
-    return n_sets, n_choices
+        if further == 0:
+            return n_sets, n_choices
+        # Subtracting 1 and masking gives the next smaller subset.
+        further = (further - 1) & possible
 
 
 @compiled
@@ -216,9 +220,8 @@ def note_decoys(b: Any, t: Any, kind: int, host: int) -> int:
     if not tables.FIRST_DECOY <= kind <= tables.LAST_DECOY:
         return NONE
     decoy = kind - tables.FIRST_DECOY
-    if not DECOY_FITS[host, decoy] or (
-        (red_hypothesis.decoy_ports(b.decoys[host]) >> tables.DECOY_FREE_PORT[decoy]) & 1
-    ):
+    ports_in_use = red_hypothesis.decoy_ports(b.decoys[host])
+    if not DECOY_FITS[host, decoy] or ((ports_in_use >> tables.DECOY_FREE_PORT[decoy]) & 1):
         return NONE
     b.decoys[host] |= 1 << decoy
     return host

@@ -120,7 +120,8 @@ def _other_sessions(
 def reds_first_pid(state: Any, tables: Tables = SCENARIO2) -> int:
     """Return the PID of Red's first session."""
     agents = [agent for agent, *_ in tables.starting]
-    return int(state["session_pid"][tables.of["starting_slot"][agents.index("Red")]])
+    slot = tables.of["starting_slot"][agents.index("Red")]
+    return int(state["session_pid"][slot])
 
 
 def _services(state: Any, host: int, tables: Tables = SCENARIO2) -> dict[str, Any]:
@@ -178,11 +179,14 @@ def red_action_of(state: Any, tables: Tables = SCENARIO2) -> str:
         return RED_ACTIONS[kind]
     if RED[RED_ACTIONS[kind]].needs == "name":
         return f"{RED_ACTIONS[kind]} {tables.hosts[target]}"
-    subnet = target if kind == constants.DISCOVER_SYSTEMS else int(tables.of["subnet"][target])
+    if kind == constants.DISCOVER_SYSTEMS:
+        subnet, index = target, 0
+    else:
+        subnet, index = int(tables.of["subnet"][target]), int(state["address_index"][target])
     prefix = tables.of["prefixes"][subnet]
     size = 1 << (32 - prefix)
-    host_part = 0 if kind == constants.DISCOVER_SYSTEMS else int(state["address_index"][target])
-    return _red_action(kind, size * int(state["subnet_index"][subnet]) + host_part, prefix)
+    offset = size * int(state["subnet_index"][subnet]) + index
+    return _red_action(kind, offset, prefix)
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -198,7 +202,8 @@ def subnet_of(state: Any, subnet: int, tables: Tables = SCENARIO2) -> str:
 
 
 def _first_of(state: Any, subnet: int, tables: Tables) -> Any:
-    return NETWORK[int(state["subnet_index"][subnet]) << (32 - tables.of["prefixes"][subnet])]
+    host_bits = 32 - tables.of["prefixes"][subnet]
+    return NETWORK[int(state["subnet_index"][subnet]) << host_bits]
 
 
 def address_of(state: Any, host: int, tables: Tables = SCENARIO2) -> str:

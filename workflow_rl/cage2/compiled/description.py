@@ -50,13 +50,14 @@ def tables_of(
     agents, rows, subnets = (description[kind] for kind in ("Agents", "Hosts", "Subnets"))
     hosts, kinds = scenario.hosts, agents["Blue"]["actions"]
     starting = _starting_sessions(agents, hosts)
+    n_exploits = tables.SQL_INJECTION if scenario.is_cage1 else tables.N_EXPLOITS
     of: dict[str, Any] = {
         "n_hosts": len(hosts),
         "n_subnets": len(subnets),
         "n_sessions": len(starting),
         "red_host": hosts.index(scenario.red_host),
         "is_cage1": scenario.is_cage1,
-        "exploits": (1 << (tables.SQL_INJECTION if scenario.is_cage1 else tables.N_EXPLOITS)) - 1,
+        "exploits": (1 << n_exploits) - 1,
         "groups_of_meander": [_named(hosts, "Op"), _named(hosts, "Ent")],
         "op_server": hosts.index("Op_Server0") if "Op_Server0" in hosts else tables.NONE,
     }
@@ -184,8 +185,11 @@ def _hosts(rows: Row) -> dict[str, Any]:
         pids.append([pid for pid in host_pids if pid < tables.N_PIDS])
     if len({address for _, address in bound}) > 1:
         raise _refused("Hosts", f"processes listen on more than one address of {tables.NETWORK}")
-    bound_host, bound_address = bound[0] if bound else (0, None)
-    distance = int(IPv4Address(bound_address)) - int(tables.NETWORK[0]) if bound_address else -1
+    # An address is stored as its distance from the first address of NETWORK.
+    bound_host, distance = 0, -1
+    if bound:
+        bound_host, address = bound[0]
+        distance = int(IPv4Address(address)) - int(tables.NETWORK[0])
     return {
         "bound_host": bound_host,
         "bound_address": distance,
@@ -193,6 +197,7 @@ def _hosts(rows: Row) -> dict[str, Any]:
         "n_listening": np.array([len(row) for row in listening]),
         "listening_ports": np.array([_mask_of(row) for row in listening]),
         "vulnerability": np.array(vulnerability),
+        # For each host, the mask of the exploits that fail even on a decoy.
         "decoys_fail": np.array([_is_patched(row) << tables.ETERNAL_BLUE for row in rows.values()]),
         "bruteforceable": np.array([_bruteforceable(*item) for item in rows.items()]),
         "pids": _padded(pids),
@@ -225,7 +230,7 @@ def _vulnerability(name: str, row: Row, exploit: int) -> int:
     """Return what `sim_exploit` finds: see `NOT_VULNERABLE`. CybORG tries only the first process
     that the exploit fits."""
     for process in row["Processes"]:
-        ports = [c["local_port"] for c in process.get("Connections") or ()]
+        ports = [connection["local_port"] for connection in process.get("Connections") or ()]
         is_attacked = tables.PORTS[exploit] in ports
         if _process_type(process) != tables.EXPLOITED_TYPES[exploit] or not is_attacked:
             continue
@@ -267,7 +272,8 @@ def _ot_services(rows: Row) -> dict[str, Any]:
     n_services = 0
     for name, row in rows.items():
         services = row.get("Services") or {}
-        running = [p["PID"] for p in row["Processes"] if p["Process Name"] == "OTService"]
+        processes = row["Processes"]
+        running = [entry["PID"] for entry in processes if entry["Process Name"] == "OTService"]
         listed = [
             facts.get("PID")
             for service, facts in services.items()

@@ -5,8 +5,7 @@ methods follow `random.Random` of CPython 3.11, which draws the same numbers in 
 
 A generator `g` is any record with the fields `mt`, uint32 `[624]`, and `mt_index`, the position of
 the next word. A word is renewed when it is drawn. CPython renews all 624 words at once, which gives
-the same sequence. But most episodes draw few words, and renew only these.
-"""
+the same sequence. But most episodes draw few words, and renew only these."""
 
 from __future__ import annotations
 
@@ -42,7 +41,8 @@ def seed(g: Any, value: int) -> None:
         mixed = (previous ^ (previous >> 30)) * 1664525
         # The last round renews `mt[1]` again, the word that the first round renewed.
         word = np.int64(INITIAL_WORDS[i] if n_renewed < N - 1 else mt[i])
-        previous = ((word ^ mixed) + (low if key == 0 else high) + key) & WORD
+        key_word = low if key == 0 else high
+        previous = ((word ^ mixed) + key_word + key) & WORD
         mt[i] = previous
         key = key + 1 if key + 1 < n_keys else 0
         i += 1
@@ -68,14 +68,16 @@ def next_word(g: Any) -> Any:
     i = np.int64(g.mt_index)
     following = i + 1 if i + 1 < N else 0
     middle = i + M if i + M < N else i + M - N
-    y = (np.int64(mt[i]) & 0x80000000) | (np.int64(mt[following]) & 0x7FFFFFFF)
-    y = np.int64(mt[middle]) ^ (y >> 1) ^ (-(y & 1) & 0x9908B0DF)
-    mt[i] = y
+    word = (np.int64(mt[i]) & 0x80000000) | (np.int64(mt[following]) & 0x7FFFFFFF)
+    # The constant enters only if the word's lowest bit is set: -1 has all bits, and 0 has none.
+    word = np.int64(mt[middle]) ^ (word >> 1) ^ ((-(word & 1)) & 0x9908B0DF)
+    mt[i] = word
     g.mt_index = following
-    y ^= y >> 11
-    y ^= (y << 7) & 0x9D2C5680
-    y ^= (y << 15) & 0xEFC60000
-    return y ^ (y >> 18)
+    # The generator's "tempering" mixes the bits of the word that is returned.
+    word ^= word >> 11
+    word ^= (word << 7) & 0x9D2C5680
+    word ^= (word << 15) & 0xEFC60000
+    return word ^ (word >> 18)
 
 
 @compiled

@@ -115,9 +115,10 @@ def choose_exploit(s: Any, ports: int) -> int:
     probability ODDS_OF_TOP_CHOICE, or else draws another exploit. Return NONE if no port of the
     mask has an exploit."""
     options = ports
-    if not (ports & ((1 << tables.HTTP_RFI) | (1 << tables.HTTPS_RFI))):
+    if not (ports & tables.WEB_PORTS):
         options &= ~(1 << tables.SQL_INJECTION)
     n_options, top = 0, state.NONE
+    # The loop meets the best exploit last.
     for i in range(tables.N_EXPLOITS - 1, -1, -1):
         exploit = int(tables.PREFERENCE[i])
         if (options >> exploit) & 1:
@@ -125,10 +126,12 @@ def choose_exploit(s: Any, ports: int) -> int:
             top = exploit
     if n_options < 2:
         return top
+    # CybORG draws the other exploit first, even if Red then takes the best.
     index = choices_index(s, n_options - 1)
     if random(s) < tables.ODDS_OF_TOP_CHOICE:
         return top
     options &= ~(1 << top)
+    # Among the options that are left, find the one with this index.
     exploit = 0
     while index or not ((options >> exploit) & 1):
         index -= (options >> exploit) & 1
@@ -165,7 +168,9 @@ def exploit_service(s: Any, t: Any, host: int, exploit: int) -> bool:
             return False
     # The session connects back to Red from another port of the host.
     hosts.use_ephemeral_port(s, t, host)
-    pid = hosts.add_process(s, t, host, kind | (state.PRIVILEGED if as_root else 0))
+    if as_root:
+        kind |= state.PRIVILEGED
+    pid = hosts.add_process(s, t, host, kind)
     s.has_malware |= 1 << host
     start_session(s, host, as_root)
     if random(s) < tables.DETECTION_RATE:
@@ -189,6 +194,7 @@ def ssh_brute_force(s: Any, t: Any, host: int) -> bool:
     is_service = t.vulnerability[host, tables.SSH_BRUTE_FORCE] != tables.NOT_VULNERABLE
     if not is_service and not hosts.has_decoy_on_port(s, host, tables.SSH_PORT, tables.N_DECOYS):
         return False
+    # In CAGE-1, a decoy gives Red a session in the decoy's sandbox. In CAGE-2, a decoy gives none.
     in_sandbox = not is_service and t.is_cage1
     for _ in range(tables.WORDS_OF_BRUTE_FORCE):
         hosts.use_ephemeral_port(s, t, t.red_host)
@@ -196,8 +202,12 @@ def ssh_brute_force(s: Any, t: Any, host: int) -> bool:
     if not (is_service or in_sandbox) or not t.bruteforceable[host]:
         return False
     as_root = t.bruteforceable[host] == tables.VULNERABLE_AS_ROOT
-    kind = state.SSH | (state.SANDBOX if in_sandbox else 0)
-    hosts.add_process(s, t, host, kind | (state.PRIVILEGED if as_root else 0))
+    kind = state.SSH
+    if in_sandbox:
+        kind |= state.SANDBOX
+    if as_root:
+        kind |= state.PRIVILEGED
+    hosts.add_process(s, t, host, kind)
     start_session(s, host, as_root)
     hosts.use_ephemeral_port(s, t, host)
     show_connection(s, host, tables.SSH_PORT)

@@ -44,12 +44,9 @@ N_OUTCOMES = 8
 
 FIRST_HOSTS = sum(1 << host for host in SCENARIO2.of["first_hosts"].tolist())
 # For each decoy of Misinform: the kind of Scenario 2's decoy that opens the same port.
-MISINFORM_KINDS = np.array(
-    [
-        tables.DECOY_PORT[: tables.N_DECOYS].tolist().index(tables.DECOY_PORT[kind])
-        for kind in tables.MISINFORM_KINDS
-    ]
-)
+_PORTS_OF_DECOYS = tables.DECOY_PORT[: tables.N_DECOYS].tolist()
+_PORTS_OF_MISINFORM = tables.DECOY_PORT[tables.MISINFORM_KINDS].tolist()
+SAME_PORT_KINDS = np.array([_PORTS_OF_DECOYS.index(port) for port in _PORTS_OF_MISINFORM])
 # Pairs of decoys between which Red makes no difference at first: see `symmetry_weight`.
 _ALIKE = (("DecoyTomcat", "DecoyApache"), ("DecoySmss", "DecoySvchost"))
 PAIRS = np.array([[list(DECOYS).index(name) for name in pair] for pair in _ALIKE])
@@ -130,13 +127,15 @@ def reds_options(h: Any, t: Any) -> tuple[np.int64, np.int64]:
     can differ if `bound_address` is drawn, which this function ignores."""
     if h.red_agent == red_agents.MEANDER:
         kind, targets = red_agents.meanders_options(h, t)
-        lowest = targets & -targets
-        return kind, lowest if t.is_cage1 else targets
+        if t.is_cage1:
+            targets &= -targets  # Only the mask's lowest bit is left.
+        return kind, targets
     action = red_agents.next_of_b_line(h)
     kind = np.int64(red_agents.PLAN[action])
     if action == red_agents.CHOOSES_FIRST_HOST and h.b_line_host == NONE:
-        lowest = np.int64(1) << int64(t.first_hosts[0])
-        return kind, lowest if t.is_cage1 else np.int64(FIRST_HOSTS)
+        if t.is_cage1:
+            return kind, np.int64(1) << int64(t.first_hosts[0])
+        return kind, np.int64(FIRST_HOSTS)
     return kind, np.int64(1 << red_agents.target_of_b_line(h, t, action))
 
 
@@ -169,11 +168,13 @@ def odds_of(
             n_decoys = count_bits(decoys)
             ports = t.listening_ports[target] | decoy_ports(decoys)
             shown = activity_of(int(t.n_listening[target]) + n_decoys, ports, False, is_new_decoy)
-        odds[DONE] += 1.0 if activity == shown else 0.0
+        if activity == shown:
+            odds[DONE] += 1.0
     elif activity == NO_ACTIVITY and kind == tables.ESCALATE and chooses_session(h, target):
         odds[DONE] = odds[FAILED] = 0.5
     elif activity == NO_ACTIVITY:
-        odds[DONE if succeeds(h, t, kind, target) else FAILED] = 1.0
+        outcome = DONE if succeeds(h, t, kind, target) else FAILED
+        odds[outcome] = 1.0
 
 
 @compiled
@@ -201,11 +202,12 @@ def odds_of_exploit(
 ) -> None:
     """Do what `odds_of` does, for an exploit: see `red_actions.exploit_remote_service`."""
     found = (t.listening_ports[host] | decoy_ports(h.decoys_when_scanned[host])) & t.exploits
-    if not (found & ((1 << tables.HTTP_RFI) | (1 << tables.HTTPS_RFI))):
+    if not (found & tables.WEB_PORTS):
         found &= ~(1 << tables.SQL_INJECTION)
     is_scanned = (h.scanned_by_session >> host) & 1
     if not found or not is_scanned or not is_within_reach(h, t, t.subnet[host]):
-        odds[FAILED] += 1.0 if activity == NO_ACTIVITY else 0.0
+        if activity == NO_ACTIVITY:
+            odds[FAILED] += 1.0
         return
     in_place = decoy_ports(decoys)
     if t.is_cage1:
@@ -222,27 +224,30 @@ def odds_of_exploit(
         as_root = vulnerability == tables.VULNERABLE_AS_ROOT
         port = 1 << exploit
         if not is_open and not (in_place & port):
-            odds[FAILED] += chance if activity == NO_ACTIVITY else 0.0
+            if activity == NO_ACTIVITY:
+                odds[FAILED] += chance
         elif exploit == tables.SSH_BRUTE_FORCE:
             shown = activity_of(tables.WORDS_OF_BRUTE_FORCE, port, False, is_new_decoy)
             outcome = SSH_SESSION if is_open and t.bruteforceable[host] else FAILED
-            odds[outcome] += chance if activity == shown else 0.0
+            if activity == shown:
+                odds[outcome] += chance
         elif not is_open and not t.is_cage1:
             shown = activity_of(2, port, False, is_new_decoy)
-            odds[FAILED] += chance if activity == shown else 0.0
+            if activity == shown:
+                odds[FAILED] += chance
         else:
-            caught = tables.DETECTION_RATE
             seen, unseen = SHELL, UNSEEN_SHELL
             if not is_open:
                 seen = unseen = SANDBOX
             elif as_root:
                 seen, unseen = ROOT_SHELL, UNSEEN_ROOT_SHELL
-            shown = activity_of(2, port | (1 << tables.EPHEMERAL), True, is_new_decoy)
+            ports = port | (1 << tables.EPHEMERAL)
+            shown = activity_of(2, ports, True, is_new_decoy)
             if activity == shown:
-                odds[seen] += chance * caught
+                odds[seen] += chance * tables.DETECTION_RATE
             shown = activity_of(1, port, False, is_new_decoy)
             if activity == shown:
-                odds[unseen] += chance * (1 - caught)
+                odds[unseen] += chance * (1 - tables.DETECTION_RATE)
         chance = (1 - tables.ODDS_OF_TOP_CHOICE) / max(n_others, 1)
 
 
@@ -316,7 +321,7 @@ def gain_session(h: Any, bit: int, outcome: int) -> None:
 def possible_decoys(t: Any, host: int) -> int:
     """Return the mask of the kinds of decoys that CAGE-1's Misinform can set up on a host."""
     kinds = 0
-    for kind in MISINFORM_KINDS:
+    for kind in SAME_PORT_KINDS:
         if not ((t.listening_ports[host] >> tables.DECOY_PORT[kind]) & 1):
             kinds |= 1 << kind
     return kinds

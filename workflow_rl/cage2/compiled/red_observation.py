@@ -1,7 +1,6 @@
 """Compute what CybORG shows Red after Red's action, as a dictionary of plain values.
 
-The input is the network right before Red acted. The functions repeat the action's random draws.
-"""
+The input is the network right before Red acted. The functions repeat the action's random draws."""
 
 from __future__ import annotations
 
@@ -234,7 +233,7 @@ def _port_of_session(tables: Tables, before: Any, host: int, is_ssh: bool) -> in
         return drawn
 
     options = int(before["known_ports"][host])
-    if not (options & ((1 << constants.HTTP_RFI) | (1 << constants.HTTPS_RFI))):
+    if not (options & constants.WEB_PORTS):
         options &= ~(1 << constants.SQL_INJECTION)
     if options.bit_count() > 1:  # These are the two draws of `choose_exploit`.
         draws.random()
@@ -244,7 +243,7 @@ def _port_of_session(tables: Tables, before: Any, host: int, is_ssh: bool) -> in
         return draw_port(host)
     for _ in range(constants.WORDS_OF_BRUTE_FORCE):
         draw_port(tables.of["red_host"])
-    pids = {0, *(pid for pid, *_ in processes_on(before, host, tables))}
+    pids = {0} | {pid for pid, *_ in processes_on(before, host, tables)}
     while draws.randrange(constants.N_PIDS) in pids:
         pass
     return draw_port(host)

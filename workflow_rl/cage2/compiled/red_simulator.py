@@ -65,7 +65,7 @@ class RedSimulator(BatchedSimulator):
         if attackers:  # With attackers, `play` calls `step_blues`.
             self._compiled = (*self._compiled, step_blues)
         super().__init__(n_envs, max_steps, any_ports=True, tables=tables)
-        self.red_agents = (*RED_AGENTS, *(attackers or (OWN_RED,)))
+        self.red_agents = RED_AGENTS + (tuple(attackers) or (OWN_RED,))
         self._attackers = tuple(attackers.values())
         if len(self.red_agents) > MOST_RED_AGENTS:
             raise ValueError(

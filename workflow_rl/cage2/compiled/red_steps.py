@@ -1,8 +1,7 @@
 """Steps in which Red's actions come from outside compiled code, and Red's observations.
 
 `Scenario.red_action_names` numbers Red's actions. If Red does not know an action's target yet,
-CybORG refuses the action: the action fails and changes nothing.
-"""
+CybORG refuses the action: the action fails and changes nothing."""
 
 from __future__ import annotations
 
@@ -142,15 +141,24 @@ def red_half(s: Any, t: Any, notes: Any, action: int) -> None:
         notes.ident[s.last_process[target]] = notes.n_sessions
         notes.n_sessions += 1
     elif kind == tables.ESCALATE or kind == tables.IMPACT:
-        notes.entered = (int64(notes.entered) & ~bit) | (bit if succeeded else 0)
-        notes.owned = (int64(notes.owned) & ~bit) | (bit if succeeded else 0)
+        notes.entered &= ~bit
+        notes.owned &= ~bit
+        if succeeded:
+            notes.entered |= bit
+            notes.owned |= bit
 
 
 @compiled
 def all_known(s: Any, notes: Any) -> tuple[int, int, int, int, int, int]:
     """Return the masks that `show` writes as bits."""
-    noted = notes.entered, notes.owned
-    return s.known_addresses, s.known_hostnames, s.scanned_by_session, s.known_subnets, *noted
+    return (
+        s.known_addresses,
+        s.known_hostnames,
+        s.scanned_by_session,
+        s.known_subnets,
+        notes.entered,
+        notes.owned,
+    )
 
 
 @compiled

@@ -136,8 +136,9 @@ def _processes(n_processes: int, count: type[np.unsignedinteger], capacity: Capa
 
 def _ports(capacity: Capacity) -> tuple[Any, int]:
     """Return the type and the length of the list of ports: see `description._lists_of_ports`."""
-    is_small = capacity == CAPACITIES[0]
-    return (np.uint16, MAX_PORTS) if is_small else (np.uint32, max(MAX_PORTS, 40 * capacity.hosts))
+    if capacity == CAPACITIES[0]:
+        return np.uint16, MAX_PORTS
+    return np.uint32, max(MAX_PORTS, 40 * capacity.hosts)
 
 
 @functools.cache

@@ -4,8 +4,7 @@ Facts that all scenarios share are constants of this file. A second record besid
 record holds all other facts. Scenarios of one `Capacity` share their compiled code.
 
 Hosts and subnets have the order of the scenario. A set of hosts or of ports is a bit mask. Each
-host numbers its ports: number e below N_EXPLOITS is the port that exploit e attacks.
-"""
+host numbers its ports: number e below N_EXPLOITS is the port that exploit e attacks."""
 
 from __future__ import annotations
 
@@ -32,6 +31,8 @@ NONE = 255
 ETERNAL_BLUE, BLUE_KEEP, HTTP_RFI, HTTPS_RFI, SSH_BRUTE_FORCE, SQL_INJECTION, HARAKA_RCE, FTP = (
     range(8)
 )
+WEB_PORTS = (1 << HTTP_RFI) | (1 << HTTPS_RFI)
+"""A mask of ports. SQL injection also needs one of them."""
 N_EXPLOITS = len(EXPLOITS)
 EXPLOITED_TYPES = tuple(exploit.process for exploit in EXPLOITS.values())
 """The type of process that each exploit attacks."""

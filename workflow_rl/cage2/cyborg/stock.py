@@ -51,7 +51,8 @@ def hosts_held(state: Any, hosts: Sequence[str]) -> tuple[int, int]:
         if ident != 0:  # Session 0 is Red's foothold, which nothing ends and no cost counts.
             bit = 1 << hosts.index(session.host)
             held |= bit
-            owned |= bit * (session.username in PRIVILEGED_USERS)
+            if session.username in PRIVILEGED_USERS:
+                owned |= bit
     return held, owned
 
 
@@ -63,8 +64,7 @@ class ChallengeSimulator:
         scenario: the scenario.
         given: the same scenario in the form that `cyborg_class` needs.
         agents: the module of the red agents.
-        challenge_wrapper: the class of the wrapper.
-    """
+        challenge_wrapper: the class of the wrapper."""
 
     def __init__(
         self, cyborg_class: Any, scenario: Scenario, given: Any, agents: Any, challenge_wrapper: Any
@@ -181,7 +181,8 @@ def made_red(name: str, red: Any, base: type, copied: Callable[[Any], Any]) -> A
 
     base: `BaseAgent` of the CybORG that plays. copied: copies a class or an object. Raises
     AttackerError."""
-    if not issubclass(red if isinstance(red, type) else type(red), base):
+    red_class = red if isinstance(red, type) else type(red)
+    if not issubclass(red_class, base):
         raise AttackerError(
             f"{name} does not derive from BaseAgent of {base.__module__}, the CybORG that plays: "
             "it takes the actions of another CybORG for invalid ones"

@@ -36,11 +36,11 @@ class Template:
     Attributes:
         confidentiality: for each host, the host's name, its superuser, and what Blue loses in a
             step while Red has a session as this superuser.
-        availability: the name and the worth of each host with an OT service.
-    """
+        availability: the name and the worth of each host with an OT service."""
 
     def __init__(self, state: Any) -> None:
-        self._scenario = scenario = state.scenario
+        scenario = state.scenario
+        self._scenario = scenario
         self._subnet_type = type(next(iter(state.subnets.values())))
         self._sessions = []
         for agent, sessions in state.sessions.items():
@@ -52,11 +52,11 @@ class Template:
         self.confidentiality = []
         self.availability = []
         for name, host in state.hosts.items():
-            self._hosts[name] = template = clone(host)
-            template.processes = [p for p in host.processes if (name, p.pid) not in pids]
-            template.original_processes = [
-                p for p in host.original_processes if (name, p.pid) not in pids
-            ]
+            template = clone(host)
+            self._hosts[name] = template
+            for kind in ("processes", "original_processes"):
+                kept = [entry for entry in getattr(host, kind) if (name, entry.pid) not in pids]
+                setattr(template, kind, kept)
             stated = scenario.get_host(name)
             superuser = SUPERUSERS[host.os_type.name]
             worth = WORTH[stated.get("ConfidentialityValue", "Low")]
@@ -68,7 +68,9 @@ class Template:
     def reset(self, state: Any, generator: random.Random) -> None:
         """Follow `State.reset`: draw subnets, addresses and PIDs, and copy all other values."""
         scenario = self._scenario
-        state.ip_addresses, state.subnet_name_to_cidr, state.subnets = {}, {}, {}
+        state.ip_addresses = {}
+        state.subnet_name_to_cidr = {}
+        state.subnets = {}
         location = {}
         prefixes = [32 - prefix_bits(scenario.get_subnet_size(name)) for name in scenario.subnets]
         drawn = generator.sample(_subnets_of(NETWORK, min(prefixes)), len(prefixes))

@@ -98,8 +98,7 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
     Raises:
         ValueError: an argument is out of range, the scenario is wrong, or a red agent cannot play
             in the scenario.
-        TypeError: `render_mode` is not None.
-    """
+        TypeError: `render_mode` is not None."""
 
     metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
     _np_random_seed = None  # Gymnasium has had this attribute since version 1.0.
@@ -206,8 +205,9 @@ class Cage2Env(checks.TellsItsLength, gymnasium.Env[NDArray[Any], np.int64]):
         facts = self._simulator.facts
         info = self._info(facts)
         if self.measures:
-            counted = tables_of(self.scenario), index, held_before, self._cost_names
-            info["costs"] = costs_of_step(self._simulator, *counted)
+            info["costs"] = costs_of_step(
+                self._simulator, tables_of(self.scenario), index, held_before, self._cost_names
+            )
         return self._bits.astype(self._dtype), reward, False, self._steps_left == 0, info
 
     def _info(self, facts: Facts) -> dict[str, Any]:

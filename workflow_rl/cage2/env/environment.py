@@ -49,7 +49,9 @@ class Cage2(AgainstReds):
     def settings(self) -> Mapping[str, Any]:
         """The defaults of a run. In a family, hosts differ in number, so the policy's network has
         to read entities."""
-        return {"total_episodes": 3000} | ({"network": "entities"} if self.family else {})
+        if self.family is None:
+            return {"total_episodes": 3000}
+        return {"total_episodes": 3000, "network": "entities"}
 
     @property
     def label(self) -> str:

@@ -71,7 +71,9 @@ class Cage2Red(AgainstBlue):
             ]
         except ValueError as error:
             raise ConfigError("blue_agent", str(error)) from None
-        return blues[0] if len(blues) == 1 else MixedActor(blues, [*self.weights.values()])
+        if len(blues) == 1:
+            return blues[0]
+        return MixedActor(blues, list(self.weights.values()))
 
     def actor_on_observations(self, actor: Actor) -> Actor:
         """Wrap an actor of these envs, so that it takes the observations of `Cage2RedEnv`."""

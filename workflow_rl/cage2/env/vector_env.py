@@ -66,8 +66,7 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
 
     Raises:
         ValueError: an argument is out of range.
-        TypeError: `render_mode` is not None.
-    """
+        TypeError: `render_mode` is not None."""
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
     # Gymnasium's vector envs have these attributes. Before version 1.0, they were set by an
@@ -198,15 +197,15 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         if not all_play and (mode != AutoresetMode.NEXT_STEP or not self._started.all()):
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
         envs = self._envs if all_play else np.flatnonzero(playing)
-        if not self.measures:
-            self._simulator.play(actions, playing)
-        else:
+        if self.measures:
             held_before = self._simulator.held(envs)
             self._simulator.play(actions, playing)
             self._costs[envs] = self._simulator.costs(
                 envs, actions[envs], held_before, len(self._cost_names)
             )
             self._has_costs[envs] = True
+        else:
+            self._simulator.play(actions, playing)
         self._decoys.after(envs, actions[envs])
         self._blue_actions[envs] = actions[envs]
         self._steps_left[playing] -= 1

@@ -135,7 +135,9 @@ class _Drawing:
     """One draw of a network. The draw changes the family's start step by step."""
 
     def __init__(self, family: ScenarioFamily, generator: random.Random) -> None:
-        self._ranges, self._start, self._random = family.ranges, family.start, generator
+        self._ranges = family.ranges
+        self._start = family.start
+        self._random = generator
         data = json.loads(self._start.content)
         self._rows: dict[str, Any] = data["Hosts"]
         self._kept = kept_hosts(self._start, self._ranges["entry"])

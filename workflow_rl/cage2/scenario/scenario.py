@@ -3,8 +3,7 @@
 A scenario is data. `from_text` and all methods that change a scenario check the scenario that they
 return: see `checks`. Workers get checked scenarios, so they do not import YAML or pydantic.
 `compiled.description` makes the compiled tables of a scenario, `files` reads and writes files, and
-`red.roster` tells which of the challenge's red agents can play.
-"""
+`red.roster` tells which of the challenge's red agents can play."""
 
 from __future__ import annotations
 
@@ -42,8 +41,7 @@ class Scenario:
 
     name: the scenario's name for people. content: JSON of what CybORG reads, with Agents, Hosts and
     Subnets, and with each image once, under Images. The order of hosts and of subnets matters,
-    because CybORG draws its random numbers in this order.
-    """
+    because CybORG draws its random numbers in this order."""
 
     name: str
     content: str
@@ -170,15 +168,13 @@ class Scenario:
     ) -> dict[str, Any]:
         """Return, in words, what Blue sees of a step: see `Cage2Env.describe`.
 
-        caught: the mask `[H]` of the suspicious hosts. obs: `[4 H]`.
-        """
+        caught: the mask `[H]` of the suspicious hosts. obs: `[4 H]`."""
         bits = obs.reshape(-1, 4).astype(int).tolist()
+        suspicious = [name for name, is_caught in zip(self.hosts, caught, strict=True) if is_caught]
         return {
             "blue_action": self.action_names[blue_action],
             "blue_success": SUCCESSES[blue_success],
-            "suspicious_hosts": tuple(
-                name for name, is_caught in zip(self.hosts, caught, strict=True) if is_caught
-            ),
+            "suspicious_hosts": tuple(suspicious),
             "hosts": dict(zip(self.hosts, map(bits_in_words, bits), strict=True)),
         }
 

@@ -1,8 +1,7 @@
 """Scores on CAGE Challenges 2 and 1: published scores, and scores of the package's agents.
 
 A cell is one red agent and one length of episodes. Its score is the mean total reward of 1000
-episodes, unless a note gives another number. None means that the source gives no figure.
-"""
+episodes, unless a note gives another number. None means that the source gives no figure."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ LEADERBOARD_NOTE_1B = (
 class PublishedScore(NamedTuple):
     """Mean returns of 30, 50 and 100 steps against each red agent, and the sum of all nine cells.
 
-    name: the agent's heading in a table, in one or two lines.
-    """
+    name: the agent's heading in a table, in one or two lines."""
 
     name: str
     b_line: tuple[float, float, float]
@@ -45,7 +43,9 @@ class PublishedScore(NamedTuple):
         """Return one cell's mean, or None if it was not published."""
         of_reds = dict(zip(RED_AGENTS, (self.b_line, self.meander, self.sleep), strict=True))
         cells = of_reds.get(red_agent)
-        return None if cells is None else dict(zip(HORIZONS, cells, strict=True)).get(max_steps)
+        if cells is None:
+            return None
+        return dict(zip(HORIZONS, cells, strict=True)).get(max_steps)
 
     def sum_against(self, red_agent: str) -> float:
         """Return the sum of a red agent's three cells."""

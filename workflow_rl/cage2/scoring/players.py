@@ -1,7 +1,6 @@
 """Load the blue agents that are scored and shown, and check that an agent fits a network.
 
-Workers import this module without torch.
-"""
+Workers import this module without torch."""
 
 from __future__ import annotations
 
@@ -211,10 +210,12 @@ class FamilyBlue(Blue):
 
         super().__init__(name, "greedy" if policy.greedy else "sampled")
         unseen = family.drawn(range(family.networks, family.networks + UNSEEN))
-        self._view, self._family = environment.view, family
+        self._family = family
+        self._view = environment.view
+        observation, actions, _ = self._view
         try:
             self._known: NetworkFacts | None = facts_for(policy, unseen)
-            self._policy = on_networks(policy, self._known, *self._view[:2])
+            self._policy = on_networks(policy, self._known, observation, actions)
         except ValueError as error:
             raise ConfigError("scenario", f"{name}: {error}") from None
         self.policy_version = policy.policy_version

@@ -1,8 +1,7 @@
 """Record an episode: for each step, what both sides did, what was true and what Blue saw.
 
 A recorded episode is an episode of one of an evaluation's cells, with the same seeds. The compiled
-simulator plays, or CybORG if only CybORG can play the red agent.
-"""
+simulator plays, or CybORG if only CybORG can play the red agent."""
 
 from __future__ import annotations
 
@@ -43,8 +42,7 @@ class HostState:
     known: what Red knows of the host: nothing, address, or ports.
     ports: the open ports that Red knows, without ports that no exploit attacks.
     activity: what Blue saw on the host in this step: nothing, scan or exploit.
-    belief: the compromise that the observation shows: clean, unknown, user or privileged.
-    """
+    belief: the compromise that the observation shows: clean, unknown, user or privileged."""
 
     red: str
     thought: str
@@ -151,13 +149,14 @@ def record_episode(
 class _WatchedNetwork:
     """An EnvBatch of one env, which records one episode.
 
-    beginning: the network before the first step. steps: the steps up to now.
-    """
+    beginning: the network before the first step. steps: the steps up to now."""
 
     n_envs = 1
 
     def __init__(self, blue: Blue, red_agent: str, max_steps: int) -> None:
-        self._blue, self._scenario, self._max_steps = blue, blue.network, max_steps
+        self._blue = blue
+        self._scenario = blue.network
+        self._max_steps = max_steps
         self._red = watched(red_agent, max_steps, blue.network)
         self.steps: list[Step] = []
         self._total = 0.0
@@ -171,28 +170,32 @@ class _WatchedNetwork:
     def step(self, envs: Sequence[int], actions: Actions) -> StepAnswers:
         scenario, red, seen = self._scenario, self._red, self._seen
         decision = self._blue.decision
+        action = int(actions[0])
         held_before, _ = red.simulator.held
-        obs, reward = red.simulator.step(int(actions[0]))
-        counted = red.simulator, tables_of(scenario), int(actions[0]), held_before
+        obs, reward = red.simulator.step(action)
+        measured = costs_of_step(red.simulator, tables_of(scenario), action, held_before)
         self._total += reward
         red_name, red_decision = red.chosen()
         red_choice = RedChoice(red_name, seen.possible, seen.observation, red_decision)
         self._seen = red.shown(red_name)
         after = _network(scenario, red, obs, self._seen.row)
-        blue_action, red_text = scenario.action_names[int(actions[0])], red.simulator.texts[1]
+        blue_action = scenario.action_names[action]
+        _, red_text = red.simulator.texts
         blue_success, red_action, target, red_success, caught = red.simulator.facts
+        red_name = red_text.split()[0] if red_action < 0 else RED_ACTIONS[red_action]
+        red_target = None if target < 0 else scenario.red_targets[target]
         self.steps.append(
             Step(
                 blue_action=blue_action,
                 blue_success=scenario2.SUCCESSES[blue_success],
-                red_action=red_text.split()[0] if red_action < 0 else RED_ACTIONS[red_action],
-                red_target=None if target < 0 else scenario.red_targets[target],
+                red_action=red_name,
+                red_target=red_target,
                 red_text=red_text,
                 red_success=scenario2.SUCCESSES[red_success],
                 caught=tuple(scenario.hosts[host] for host in np.flatnonzero(caught)),
                 reward=reward,
                 costs=_costs(scenario, after, blue_action),
-                measured=costs_of_step(*counted),
+                measured=measured,
                 total=self._total,
                 decision=decision,
                 red_choice=red_choice,
@@ -224,11 +227,11 @@ def _network(
         pids = [pid for pid, *_ in network[f"{name}: processes"]]
         if tables.of["ot_pid"][host] not in pids:
             stopped.append(name)
+    hosts = []
+    for host, name in enumerate(scenario.hosts):
+        hosts.append(_state_of(network, name, bits[host].tolist(), int(thought[host])))
     return NetworkState(
-        tuple(
-            _state_of(network, name, bits[host].tolist(), int(thought[host]))
-            for host, name in enumerate(scenario.hosts)
-        ),
+        tuple(hosts),
         tuple(network["subnets Red knows"]),
         tuple(stopped),
         network["Red knows the OT service"],
@@ -261,10 +264,12 @@ def _state_of(words: Mapping[str, Any], name: str, bits: Sequence[int], thought:
         red = "privileged" if any(rights) else "user"
     ports = words[f"{name}: ports Red knows"]
     known = "address" if name in words["addresses Red knows"] else "nothing"
+    if ports is not None:
+        known = "ports"
     return _host_state(
         red,
         THOUGHTS[thought],
-        known if ports is None else "ports",
+        known,
         tuple(ports or ()),
         words[f"{name}: red files"],
         tuple(decoy.removeprefix("Decoy") for decoy in words[f"{name}: decoys"]),

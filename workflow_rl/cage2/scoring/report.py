@@ -151,7 +151,8 @@ def _cells(run: Run) -> dict[tuple[int, str], str]:
 
 
 def _with_interval(mean: float, half: float | None) -> str:
-    return f"{number(mean, 2)} ± {number(math.nan if half is None else half, 2)}"
+    known_half = math.nan if half is None else half
+    return f"{number(mean, 2)} ± {number(known_half, 2)}"
 
 
 class Played(NamedTuple):

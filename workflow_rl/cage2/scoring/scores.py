@@ -75,9 +75,10 @@ class ProtocolScores(NamedTuple):
             task_name(cell.red_agent, cell.max_steps, str(played)): cell.trajectories
             for cell in self.cells
         }
+        every_episode = [episode for episodes in tasks.values() for episode in episodes]
         return self._replace(
             measured={task: measured(played, episodes) for task, episodes in tasks.items()},
-            hosts=shares_by_host(played, [episode for cell in tasks.values() for episode in cell]),
+            hosts=shares_by_host(played, every_episode),
         )
 
     @property
@@ -145,14 +146,15 @@ class ProtocolScores(NamedTuple):
 
     def _score_lines(self, agent: str) -> list[str]:
         where = "" if self.is_of_challenge else f" in {self.scenario}"
-        note = LEADERBOARD_NOTE if self.is_of_challenge else LEADERBOARD_NOTE_1B
-        return [
+        lines = [
             str(score_table(self)),
             f"{agent} on {self.simulator}{where}: {self.episodes} episodes a cell, seed "
             f"{self.seed}, {self.seconds:.1f} s.",
             *self.check_lines,
-            *([note] if self.published else []),
         ]
+        if self.published:
+            lines.append(LEADERBOARD_NOTE if self.is_of_challenge else LEADERBOARD_NOTE_1B)
+        return lines
 
     def closing_lines(self, agent: str) -> list[str]:
         """Return the lines about the score at a training's end. After a training against one red
@@ -255,22 +257,13 @@ def score_table(scores: ProtocolScores) -> PrettyTable:
     for number, cell in enumerate(scores.cells):
         ours = [_figure(cell.mean), _interval(cell.interval_95), _figure(cell.std)]
         others = [_figure(score.cell(cell.max_steps, cell.red_agent)) for score in published]
-        table.add_row(
-            [cell.max_steps, cell.red_agent, *ours, *others],
-            divider=number == last or scores.cells[number + 1].max_steps != cell.max_steps,
-        )
+        ends_group = number == last or scores.cells[number + 1].max_steps != cell.max_steps
+        table.add_row([cell.max_steps, cell.red_agent, *ours, *others], divider=ends_group)
     is_total = bool(published) and scores.has_all_cells
+    label = "total" if is_total else "sum of these"
+    half = _interval(scores.total_mean.interval_95)
     totals = [_figure(score.total if is_total else None) for score in published]
-    table.add_row(
-        [
-            "",
-            "total" if is_total else "sum of these",
-            f"{scores.total:.2f}",
-            _interval(scores.total_mean.interval_95),
-            "",
-            *totals,
-        ]
-    )
+    table.add_row(["", label, f"{scores.total:.2f}", half, "", *totals])
     return table
 
 

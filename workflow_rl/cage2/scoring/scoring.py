@@ -106,8 +106,7 @@ class Cage2Scoring:
         """Play all cells. Write a result file if `settings.output_dir` is given.
 
         Raises ConfigError if the simulator is not installed, UserError if the agent is not for
-        CAGE-2, and TooManyFailuresError.
-        """
+        CAGE-2, and TooManyFailuresError."""
         # This import is slow, and `--help` does not need it.
         from workflow_rl.cage2.scoring.protocol import evaluate_blue
 
@@ -123,9 +122,9 @@ class Cage2Scoring:
                 "simulator", f"{simulator} plays one scenario: for {played_on}, leave it out"
             )
         text = SCENARIO2 if isinstance(played_on, ScenarioFamily) else played_on.text
-        # Check the simulator with SleepAgent, and then with each of the user's red agents, which
-        # may need CybORG.
-        for red_agent in sorted({RED_AGENTS[2], *red_agents} - {*RED_AGENTS[:2]}):
+        # SleepAgent is enough to check the simulator. A red agent of the user's may need CybORG.
+        of_user = set(red_agents) - set(RED_AGENTS)
+        for red_agent in sorted({"SleepAgent"} | of_user):
             against = Cage2(red_agent, simulator=simulator, scenario=text, measures=True)
             against.check()
             if not against.steps_together:
@@ -144,7 +143,8 @@ class Cage2Scoring:
         if settings.output_dir is not None:
             technique = "PPOAgent"
             if settings.agent is not None:
-                technique = "".join(map(str.title, settings.agent.split("-"))) + "Agent"
+                words = settings.agent.split("-")
+                technique = "".join(word.title() for word in words) + "Agent"
             path = settings.output_dir / f"{datetime.now():%Y%m%d_%H%M%S}_{technique}.txt"
             write_text(path, official_text(cells, settings.author, settings.team, technique))
         trained_against = () if environment is None else environment.variants

@@ -139,7 +139,7 @@ def _described(score: Mean, environment: Cage2) -> str:
     n_cells = len(met) * len(horizons)
     sum_of = f"Sum of the {n_cells} {names} {'cell' if n_cells == 1 else 'cells'}"
     champion = ""
-    if environment.scenario == SCENARIO2 and horizons == HORIZONS and {*met} <= {*ATTACKERS}:
+    if environment.scenario == SCENARIO2 and horizons == HORIZONS and set(met) <= set(ATTACKERS):
         total = sum(champion_score().sum_against(red_agent) for red_agent in met)
         champion = f" (the champion's sum: {total:.1f})"
     return f"{sum_of}: {score.told(1)}{champion}."

@@ -1,8 +1,7 @@
 """What blue agents know of their hosts from all their raw observations of an episode.
 
 An agent's knowledge comes from its own observations, and never from messages. This module needs
-NumPy alone, because submissions contain a copy.
-"""
+NumPy alone, because submissions contain a copy."""
 
 from __future__ import annotations
 
@@ -28,9 +27,8 @@ NEVER = -(10**6)
 """The step of an event that has not happened."""
 # The order is that of ON_HOSTS.
 ANALYSE, REMOVE, RESTORE, DECOY = range(1, 5)
-FIRST = np.stack(
-    [np.full(N_AGENTS, -1), *(scenario4.FIRST_OF_KIND[kind] for kind in scenario4.ON_HOSTS)]
-)
+FIRST = np.full((1 + len(scenario4.ON_HOSTS), N_AGENTS), -1)
+FIRST[1:] = [scenario4.FIRST_OF_KIND[kind] for kind in scenario4.ON_HOSTS]
 """`[5, 5]`, by kind and agent: the index of the agent's first action of that kind. Kind 0 means no
 action on a host, and has the index -1."""
 _PLACE_OF = np.full(STRANGER + 1, -1)
@@ -95,9 +93,8 @@ class Belief:
         """Note the actions `[M, 5]` that free agents begin. Only actions on hosts matter."""
         for kind in (ANALYSE, REMOVE, RESTORE, DECOY):
             place = taken - FIRST[kind]
-            rows, agents = np.nonzero(
-                (place >= 0) & (place < scenario4.N_ZONES_OF_AGENT * N_PLACES)
-            )
+            is_of_kind = (place >= 0) & (place < scenario4.N_ZONES_OF_AGENT * N_PLACES)
+            rows, agents = np.nonzero(is_of_kind)
             at = np.arange(len(self.step))[envs][rows], agents
             self._kind[at] = kind
             first = scenario4.FIRST_ZONE_OF_AGENT[agents] * N_PLACES
@@ -117,7 +114,8 @@ class Belief:
         kinds = np.where(is_free, self._kind[envs], 0)
         for kind in (REMOVE, RESTORE):
             rows, agents = np.nonzero(kinds == kind)
-            at = envs[rows], *divmod(self._place[envs[rows], agents], N_PLACES)
+            zones, places = np.divmod(self._place[envs[rows], agents], N_PLACES)
+            at = envs[rows], zones, places
             self.shell[at] = False
             if kind == REMOVE:
                 self.removed[at] = True
@@ -150,13 +148,15 @@ class Belief:
         rows, zones, places = np.nonzero(raw["n_sources"][:, NUMBERS])
         at = envs[rows], zones, places
         self.scanned[at] = self.last_seen[at[0], OWNERS[zones]] = self.step[at[0]]
+        # From here on, each row is one source of attacks on any host.
         rows, hosts = np.nonzero(raw["n_sources"])
         slots = np.arange(raw["source"].shape[2]) < raw["n_sources"][rows, hosts][:, None]
         which, slot = np.nonzero(slots)
         rows, hosts = rows[which], hosts[which]
         sources = _PLACE_OF[raw["source"][rows, hosts, slot]]
         is_own = sources >= 0
-        at = envs[rows[is_own]], *divmod(sources[is_own], N_PLACES)
+        zones, places = np.divmod(sources[is_own], N_PLACES)
+        at = envs[rows[is_own]], zones, places
         is_first = ~self.source[at]
         self.suspected[tuple(index[is_first] for index in at)] = self.step[at[0][is_first]]
         self.source[at] = True

@@ -6,8 +6,7 @@ does not hide, because it exploits hosts all the time. So the gate is open while
 exploits. While the gate is open, agents restore hosts on which red probably hides, and probe others
 with decoys. The PID of a new process is 1 to 9 above the highest PID of its host. So the PIDs of
 two decoys tell how likely red started a process between the two. This module needs NumPy alone,
-because submissions contain a copy.
-"""
+because submissions contain a copy."""
 
 from __future__ import annotations
 
@@ -53,7 +52,8 @@ PRICE = -np.array(scenario4.REWARDS)[:, _ZONES, IMPACT_COST].astype(np.float64)
 _OF_ONE = (scenario4.N_ZONES_OF_AGENT == 1)[OWNERS][:, None]
 _HEARD_IN = scenario4.FIRST_OBS + np.array(OBS_SIZES) - (N_AGENTS - 1) * MESSAGE_BITS
 # The first message that agent 1 reads is agent 0's. Agent 0 reads the messages of 1 to 4 in order.
-_BIT_IN = np.array([_HEARD_IN[1], *(_HEARD_IN[0] + MESSAGE_BITS * np.arange(N_AGENTS - 1))])
+_BIT_IN = _HEARD_IN[0] + MESSAGE_BITS * np.arange(-1, N_AGENTS - 1)
+_BIT_IN[0] = _HEARD_IN[1]
 """The index of the first bit of each agent's message in a row of observations, `[5]`."""
 _GAPS = np.arange(2 * MOST_APART + 1)
 _ALONE = np.where((_GAPS >= 1) & (_GAPS <= MOST_APART), 1 / MOST_APART, 0)
@@ -66,8 +66,7 @@ class Gate:
     """The exploits that agents reported by messages in N envs, and where red may hide.
 
     is_open: bool `[N]`, whether red seems to hide. Each agent computes this from all messages.
-    chance: `[N, 7, 16]`, the chance that a session hides on a host since before its last decoy.
-    """
+    chance: `[N, 7, 16]`, the chance that a session hides on a host since before its last decoy."""
 
     def __init__(self, belief: Belief) -> None:
         self._belief = belief
@@ -107,8 +106,7 @@ class Gate:
         """Update the chances.
 
         is_held: bool `[M, 7, 16]`, whether red is known to be on the host, or to attack from it.
-        shown: `[M, 7, 16]`, the PID of a decoy that was deployed in this step, or 0.
-        """
+        shown: `[M, 7, 16]`, the PID of a decoy that was deployed in this step, or 0."""
         restored = self._belief.restored[envs] == self._belief.step[envs][:, None, None]
         mails = np.where(self._belief.exists[envs] & IS_USER, MAILS, 0.0)
         since = either(self._since[envs], mails)
@@ -122,9 +120,11 @@ class Gate:
         probed = new > 0
         found = np.where(probed & (pid > 0), found, since)
         before = np.where(is_held, 1.0, self.chance[envs])
-        self.chance[envs] = np.where(restored, 0.0, np.where(probed, either(before, found), before))
+        chance = np.where(probed, either(before, found), before)
+        self.chance[envs] = np.where(restored, 0.0, chance)
         self._since[envs] = np.where(restored | probed, 0.0, since)
-        self._pid[envs] = np.where(probed, new, np.where(restored, 0, pid))
+        pid = np.where(restored, 0, pid)
+        self._pid[envs] = np.where(probed, new, pid)
 
     def hidden(self, envs: Any) -> Floats:
         """Return the chance `[M, 7, 16]` that a session hides on a host."""
@@ -150,8 +150,11 @@ class Gate:
         restores = exists & (chance > least) & (price > 0)
         worth = chance * price
         # An agent that has no host to restore deploys a decoy where the expected loss is highest.
-        kinds = np.where(restores, RESTORE, np.where(exists & IS_USER, DECOY, 0))
-        ruled = most_urgent(kinds, np.where(restores, 100 + worth, np.where(exists, worth, -1)))
+        kinds = np.where(exists & IS_USER, DECOY, 0)
+        urgency = np.where(exists, worth, -1)
+        kinds[restores] = RESTORE
+        urgency[restores] += 100
+        ruled = most_urgent(kinds, urgency)
         return np.where(is_open[:, None], ruled, taken)
 
 

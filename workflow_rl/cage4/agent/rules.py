@@ -2,8 +2,7 @@
 
 Each agent analyses a host, or deploys a decoy, on which red's exploits fail. If Analyse found
 `escalate.sh` on a host, the agent restores this host instead. The agent also removes shells, and
-restores some of the hosts from which red attacked.
-"""
+restores some of the hosts from which red attacked."""
 
 from __future__ import annotations
 
@@ -52,8 +51,7 @@ class Rules(NamedTuple):
     next_decoy: the worth of a further decoy, as a share of the worth of the decoy before it.
     lead: all sources in a zone are restored from this many steps before its decisive phase.
     taken: if red took this many hosts from one source, the agent restores the source.
-    last: the number of last steps in which a Restore or Remove does not pay.
-    """
+    last: the number of last steps in which a Restore or Remove does not pay."""
 
     server: float = 0.29
     shell: float = 150
@@ -85,7 +83,8 @@ def worth_of_analysing(belief: Belief, envs: Any, rules: Rules = RULES) -> Float
 
 def worth_of_decoys(belief: Belief, envs: Any, rules: Rules = RULES) -> Floats:
     """Return what one more decoy on each host is worth, `[M, 7, 16]`; below 0 if it is useless."""
-    first = np.where(IS_USER, rules.decoy, np.where(_IS_ENTRANCE, rules.entrance, -1))
+    on_servers = np.where(_IS_ENTRANCE, rules.entrance, -1)
+    first = np.where(IS_USER, rules.decoy, on_servers)
     is_clean = belief.exists[envs] & ~belief.shell[envs] & ~belief.root[envs]
     return np.where(is_clean, first * rules.next_decoy ** belief.decoys[envs], -1)
 
@@ -95,7 +94,8 @@ def _routine(belief: Belief, envs: Any, rules: Rules) -> tuple[Joint, Floats]:
     ANALYSE or DECOY. The kind is 0 if the host does not exist, or the episode is about to end."""
     analysis = worth_of_analysing(belief, envs, rules)
     decoy = worth_of_decoys(belief, envs, rules)
-    kinds = np.where(decoy > analysis, DECOY, np.where(analysis >= 0, ANALYSE, 0))
+    kinds = np.where(analysis >= 0, ANALYSE, 0)
+    kinds[decoy > analysis] = DECOY
     kinds[remaining(belief, envs) <= 1] = 0
     return kinds, np.maximum(analysis, decoy)
 

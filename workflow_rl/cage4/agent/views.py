@@ -1,8 +1,7 @@
 """What the policies of a blue team see of CAGE-4, and the rows that they read.
 
 The policies learn in the envs of `env.team_envs`, and play in `policy_team`. This module needs
-NumPy and `agents` alone, because submissions contain a copy.
-"""
+NumPy and `agents` alone, because submissions contain a copy."""
 
 from __future__ import annotations
 
@@ -57,8 +56,7 @@ class View:
     """What the team sees in several envs, numbered from 0: the challenge's own vectors.
 
     A subclass may show more. The caller passes every step to `after`. listens: whether the agents
-    send messages, and so receive the other agents' messages.
-    """
+    send messages, and so receive the other agents' messages."""
 
     dtype: type = np.uint8
     reads_raw: ClassVar[bool] = False
@@ -125,7 +123,8 @@ def _clock() -> NDArray[np.float32]:
             for later in (1, 2):
                 wait = scenario4.PHASE_STARTS[later] - step
                 comes = wait > 0 and (zone, later) in scenario4.DECISIVE_PHASES
-                row += [np.exp(-wait / 15), np.exp(-wait / 60)] if comes else [0.0, 0.0]
+                nearness = [np.exp(-wait / 15), np.exp(-wait / 60)]
+                row += nearness if comes else [0.0, 0.0]
             table[step, agent] = row
     return table
 
@@ -156,8 +155,7 @@ class BeliefView(View):
       host is a server. A time is shown as s / (s + steps since the time), for s = 5 and s = 40.
     - 32 bits of messages from the other four agents, if the agents send messages.
 
-    gate: if a caller sets a gate, the view passes every step to the gate, too.
-    """
+    gate: if a caller sets a gate, the view passes every step to the gate, too."""
 
     dtype = np.float32
     reads_raw = True
@@ -242,10 +240,13 @@ class BeliefView(View):
         for i, name in enumerate(_COUNTS, start=_FIRST_COUNT):
             hosts[:, i] = np.minimum(getattr(belief, name)[numbers], 4) / 4
         step = belief.step[numbers][:, None, None]
-        for i, name in enumerate(_TIMES):
+        column = _FIRST_TIME
+        for name in _TIMES:
             ago = (step - getattr(belief, name)[numbers]).astype(np.float32)
-            for j, span in enumerate(SPANS):
-                hosts[:, _FIRST_TIME + len(SPANS) * i + j] = span / (span + ago)
+            for span in SPANS:
+                hosts[:, column] = span / (span + ago)
+                column += 1
+        # The first feature says whether the host exists.
         hosts *= hosts[:, :1]
         return hosts
 
@@ -257,9 +258,9 @@ class BeliefView(View):
         n_clock = CLOCK.shape[-1]
         context[..., :n_clock] = CLOCK[np.minimum(step, scenario4.MAX_STEPS)]
         summed = [_FLAGS.index(name) for name in ("shell", "root", "source", "exists")]
-        counts = np.add.reduceat(
-            hosts[:, summed].sum(axis=3), scenario4.FIRST_ZONE_OF_AGENT, axis=2
-        ).transpose(0, 2, 1)
+        of_zones = hosts[:, summed].sum(axis=3)
+        of_agents = np.add.reduceat(of_zones, scenario4.FIRST_ZONE_OF_AGENT, axis=2)
+        counts = of_agents.transpose(0, 2, 1)
         context[..., n_clock : n_clock + 3] = np.minimum(counts[..., :3], 5) / 3
         context[..., n_clock + 3] = counts[..., 3] / (N_PLACES * scenario4.N_ZONES_OF_AGENT)
         context[..., n_clock + 4] = belief.n_restores[numbers] == 0
@@ -367,8 +368,7 @@ class ViewRows:
         own: float32 [N, 5 or 0], the agents' own rewards of the last step.
         seen: float32 [N, 5 or 0, N_SEEN], the true state after the last step. The caller fills
             `own` and `seen` before it calls `after`.
-        sent: bool [N, 5, 8], the messages of the coming step, or None if the team sends none.
-    """
+        sent: bool [N, 5, 8], the messages of the coming step, or None if the team sends none."""
 
     def __init__(
         self,
@@ -387,7 +387,9 @@ class ViewRows:
             assert isinstance(self._view, BeliefView)
             self._sweeping = self._view
             if actions == "steadfast":
-                self._gate = self._view.gate = self._view.gate or Gate(self._view.belief)
+                if self._view.gate is None:
+                    self._view.gate = Gate(self._view.belief)
+                self._gate = self._view.gate
         self._alerts = messages == "alerts"
         self._learned = messages == "learned"
         self._chosen_from = np.isin(ALL_KINDS, sorted(ACTION_SETS[actions]))
@@ -454,7 +456,8 @@ class ViewRows:
         self, envs: Sequence[int], seen: NDArray[np.generic], obs: Shown, busy: Joint
     ) -> NDArray[np.generic]:
         masks = self._masks[envs]
-        acts = self._free[envs] = busy == 0
+        acts = busy == 0
+        self._free[envs] = acts
         if self._sweeping:
             masks &= self._sweeping.suspects(envs)
             n_options = np.add.reduceat(masks, scenario4.FIRST_ACTION, axis=1, dtype=np.int64)

@@ -61,9 +61,8 @@ def monitor(s: Any, agent: int) -> None:
     """`Monitor` on all of an agent's hosts. The host of the agent's parent session comes last."""
     first = constants.FIRST_ZONE_OF_BLUE[agent]
     parent = int64(s.blue_parent[agent])
-    for host in range(
-        first * constants.PLACES, (first + constants.N_ZONES_OF_BLUE[agent]) * constants.PLACES
-    ):
+    end = first + constants.N_ZONES_OF_BLUE[agent]
+    for host in range(first * constants.PLACES, end * constants.PLACES):
         if s.has_events[host] and host != parent:
             monitor_host(s, agent, host)
     if s.has_events[parent]:
@@ -170,7 +169,8 @@ def deploy_decoy(s: Any, host: int) -> int:
         tls |= port == 443
         mail |= port == 25
         cell = int64(s.cells[cell].next)
-    chosen = below(s, (not web) + (not tls) + (not mail) + 1)
+    n_options = (not web) + (not tls) + (not mail) + 1
+    chosen = below(s, n_options)
     kind = constants.DECOY_VSFTPD
     for option, is_taken in (
         (constants.DECOY_APACHE, web),

@@ -1,11 +1,11 @@
 """Tables of what all networks of the challenge have in common.
 
 The tables follow `EnterpriseScenarioGenerator`, `BlueRewardMachine` and the wrappers. A host's
-number is its index in `scenario4.HOST_NAMES`. A zone's number is its index in `scenario4.ZONES`.
-"""
+number is its index in `scenario4.HOST_NAMES`. A zone's number is its index in `scenario4.ZONES`."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -35,13 +35,9 @@ NOBODY = STRANGER
 ZONE = np.arange(N_HOSTS, dtype=np.int64) // PLACES
 PLACE = np.arange(N_HOSTS, dtype=np.int64) % PLACES
 RED_OF_ZONE = np.array([1, 2, 3, 4, 0, 5, 5, 5, NOBODY], np.int64)
-BLUE_OF_ZONE = np.array(
-    [
-        next((agent for agent, zones in enumerate(AGENT_ZONES) if zone in zones), NOBODY)
-        for zone in ZONES
-    ],
-    np.int64,
-)
+BLUE_OF_ZONE = np.full(N_ZONES, NOBODY, np.int64)
+for _agent, _zones in enumerate(AGENT_ZONES):
+    BLUE_OF_ZONE[[ZONES.index(zone) for zone in _zones]] = _agent
 
 
 def _zones_of(owner_of_zone: Any, n_agents: int) -> tuple[Any, Any]:
@@ -82,8 +78,7 @@ def _router_routes() -> tuple[Any, Any]:
     """Return the route between the routers of each two zones.
 
     The first array `[8, 8]` has the number of routers on the route. The second array `[8, 8, 5]`
-    has the host numbers of these routers.
-    """
+    has the host numbers of these routers."""
     above = {low: high for high, lows in LINKS.items() for low in lows}
 
     def ascent(zone: int) -> list[int]:
@@ -100,7 +95,8 @@ def _router_routes() -> tuple[Any, Any]:
             up = ascent(start)
             down = ascent(end)
             top = next(zone for zone in up if zone in down)
-            zones = [*up[: up.index(top) + 1], *reversed(down[: down.index(top)])]
+            zones = up[: up.index(top) + 1]
+            zones += reversed(down[: down.index(top)])
             hops[start, end] = len(zones)
             routes[start, end, : len(zones)] = np.array(zones) * PLACES
     return hops, routes
@@ -116,18 +112,16 @@ for _zone, _n in enumerate(N_LINKED):
 
 # `[3, 9, 9]`, by phase, the green's zone and the server's zone: whether the green may reach it.
 GREEN_MAY_REACH = np.zeros((3, N_ZONES, N_ZONES), np.bool_)
-for _phase, _linked in enumerate(
-    (
-        ((RZA, CONTRACTOR), (OZA, RZA), (RZB, CONTRACTOR), (RZB, RZA), (OZB, RZB)),
-        ((RZB, CONTRACTOR), (OZB, RZB)),
-        ((RZA, CONTRACTOR), (OZA, RZA)),
-    )
-):
+_LINKED_BY_PHASE = (
+    ((RZA, CONTRACTOR), (OZA, RZA), (RZB, CONTRACTOR), (RZB, RZA), (OZB, RZB)),
+    ((RZB, CONTRACTOR), (OZB, RZB)),
+    ((RZA, CONTRACTOR), (OZA, RZA)),
+)
+_LINKED_ALWAYS = tuple(itertools.product((PUBLIC, ADMIN, OFFICE), (CONTRACTOR, RZA, RZB)))
+for _phase, _linked in enumerate(_LINKED_BY_PHASE):
     for _zone in range(N_LAN):
         GREEN_MAY_REACH[_phase, _zone, _zone] = True
-    _others = (CONTRACTOR, RZA, RZB)
-    _headquarters = [(hq, other) for hq in (PUBLIC, ADMIN, OFFICE) for other in _others]
-    for _zone, _other in (*_linked, *_headquarters):
+    for _zone, _other in _linked + _LINKED_ALWAYS:
         GREEN_MAY_REACH[_phase, _zone, _other] = GREEN_MAY_REACH[_phase, _other, _zone] = True
 
 

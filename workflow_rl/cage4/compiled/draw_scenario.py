@@ -153,12 +153,11 @@ def draw_blue_parent(s: Any, agent: int) -> None:
 def draw_red_start(s: Any, agent: int) -> None:
     """`_generate_red_agents`: draw the host that an agent knows at the start."""
     zone = constants.FIRST_ZONE_OF_RED[agent] + below(s, constants.N_ZONES_OF_RED[agent])
-    i = below(s, int64(s.n_users[zone]) + int64(s.n_servers[zone]))
-    place = (
-        constants.FIRST_USER + i
-        if i < s.n_users[zone]
-        else constants.FIRST_SERVER + i - s.n_users[zone]
-    )
+    n_users = int64(s.n_users[zone])
+    i = below(s, n_users + int64(s.n_servers[zone]))
+    place = constants.FIRST_USER + i
+    if i >= n_users:
+        place = constants.FIRST_SERVER + i - n_users
     s.red_target[agent] = zone * constants.PLACES + place
 
 
@@ -169,7 +168,8 @@ def start_sessions(s: Any) -> None:
         for i in range(int64(s.n_blue_sessions[agent])):
             host = int64(s.blue_order[agent, i])
             s.blue_ident[host] = i
-            draw_session_pid(s, host, constants.VELOCIRAPTOR if i == 0 else constants.BLUE_SESSION)
+            kind = constants.VELOCIRAPTOR if i == 0 else constants.BLUE_SESSION
+            draw_session_pid(s, host, kind)
     for zone in range(constants.N_LAN):
         for place in range(constants.FIRST_USER, constants.FIRST_USER + int64(s.n_users[zone])):
             host = zone * constants.PLACES + place

@@ -43,6 +43,7 @@ def work(s: Any, host: int) -> bool:
         n_active += s.service_active[host, i]
     if n_active == 0:
         return False
+    # Choose the active service that has `n_before` active services before it.
     n_before = below(s, n_active)
     service = 0
     while n_before > 0 or not s.service_active[host, service]:
@@ -52,7 +53,8 @@ def work(s: Any, host: int) -> bool:
         return False
     if random(s) < s.scenario.false_alert_rate:
         port = hosts.draw_port(s, host)
-        hosts.add_event(s, host, hosts.PROCESSES, hosts.new_connection(s, host, port, host, 0))
+        event = hosts.new_connection(s, host, port, host, 0)
+        hosts.add_event(s, host, hosts.PROCESSES, event)
     if random(s) < s.scenario.phishing_rate:
         phish(s, host)
     return True

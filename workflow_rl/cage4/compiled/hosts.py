@@ -186,8 +186,9 @@ def rebuild(s: Any, host: int) -> None:
     s.n_services[host] = 0
     for i in range(int64(s.n_original[host])):
         kind, pid = int64(s.original_kind[host, i]), int64(s.original_pid[host, i])
-        add_process(s, host, kind, pid, USER if kind <= SMTP else UBUNTU)
-        if kind <= SMTP:
+        is_service = kind <= SMTP
+        add_process(s, host, kind, pid, USER if is_service else UBUNTU)
+        if is_service:
             set_service(s, host, kind, pid)
 
 

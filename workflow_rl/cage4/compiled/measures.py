@@ -44,7 +44,8 @@ def count_blue(s: Any, costs: Any) -> None:
             costs[COLUMN_OF_BLUE[kind]] += 1
         if kind in (REMOVE, RESTORE):
             is_held = costs[FIRST_LEVEL + int64(s.blue_target[agent])] > 0
-            costs[AT.counter_actions if is_held else AT.healthy_recoveries] += 1
+            column = AT.counter_actions if is_held else AT.healthy_recoveries
+            costs[column] += 1
     for zone in range(constants.N_ZONES):
         costs[AT.blocked_pairs] += s.n_blocked[zone]
     costs[AT.action_cost] = 0 - s.action_cost

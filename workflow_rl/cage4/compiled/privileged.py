@@ -14,8 +14,7 @@ The true state of an agent's zones has 20 numbers:
     13, 14   sessions that the blue agent's action in progress ends: root's, others
     15 to 17 the red agent's known session ids, scanning sessions per known id, known hosts
     18, 19   the steps for which the blue agent is busy; 1 if the red agent has acted
-    Numbers 11, 12, 15, 17 and 18 are scaled down for the network that reads them.
-"""
+    Numbers 11, 12, 15, 17 and 18 are scaled down for the network that reads them."""
 
 from __future__ import annotations
 
@@ -61,10 +60,10 @@ def look_at_greens(s: Any, seen: Any, rewards: Any) -> None:
         if blue == constants.NOBODY:
             continue
         n, lost = 0, 0.0
-        for k in range(s.n_services[host]):
-            if s.service_active[host, k]:
+        for service in range(s.n_services[host]):
+            if s.service_active[host, service]:
                 n += 1
-                lost += 1 - s.reliability[host, k] / FULL
+                lost += 1 - s.reliability[host, service] / FULL
         share = lost / n if n > 0 else 1.0
         cost = share * GREEN_WORK * constants.REWARDS[s.phase, constants.ZONE[host], FAILED_WORK]
         rewards[blue] += cost
@@ -80,8 +79,10 @@ def look_at_red(s: Any, blue: int, red: int, seen: Any) -> None:
     for i in range(s.n_sessions[red]):
         session = s.sessions[red, i]
         host = session.host
-        is_server, state = constants.PLACE[host] >= constants.FIRST_SERVER, s.host_state[red, host]
-        is_root, is_abstract = session.user == constants.ROOT, session.type == constants.ABSTRACT
+        state = s.host_state[red, host]
+        is_server = constants.PLACE[host] >= constants.FIRST_SERVER
+        is_root = session.user == constants.ROOT
+        is_abstract = session.type == constants.ABSTRACT
         n_abstract += is_abstract
         kind = 6
         if is_root:
@@ -92,13 +93,13 @@ def look_at_red(s: Any, blue: int, red: int, seen: Any) -> None:
             kind = 5
         seen[kind + 4 * is_server] += 1
         if is_root:
-            seen[11] -= (
-                constants.REWARDS[s.phase, constants.ZONE[host], FAILED_WORK] * (not is_server) / 3
-            )
-            seen[12] -= constants.REWARDS[s.phase, constants.ZONE[host], IMPACT_COST] / 3
+            costs = constants.REWARDS[s.phase, constants.ZONE[host]]
+            if not is_server:
+                seen[11] -= costs[FAILED_WORK] / 3
+            seen[12] -= costs[IMPACT_COST] / 3
         if s.blue_ticks[blue] > 0 and s.blue_target[blue] == host:
             ends = s.blue_kind[blue] == RESTORE or (s.blue_kind[blue] == REMOVE and not is_root)
-            seen[13 + (not is_root)] += ends
+            seen[13 if is_root else 14] += ends
     seen[15] = s.n_ids[red] / 5
     seen[16] = n_abstract / max(1.0, s.n_ids[red])
     seen[17] = s.n_hosts[red] / 10

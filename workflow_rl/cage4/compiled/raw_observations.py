@@ -1,7 +1,6 @@
 """The dictionaries that CybORG shows blue agents, made from a network's record.
 
-See `Simulator.raw_observations`.
-"""
+See `Simulator.raw_observations`."""
 
 from __future__ import annotations
 
@@ -95,7 +94,8 @@ def _outcome(state: Any, agent: int) -> dict[str, Any]:
     if kind == ANALYSE and result:
         data[action.host] = {"Files": [_file(name) for name in _FILES[result]]}
     elif kind == DECOY:
-        decoy = state["service_kind"][target][state["service_pid"][target] == result][0]
+        is_decoy = state["service_pid"][target] == result
+        decoy = state["service_kind"][target][is_decoy][0]
         process = {"PID": result, "PPID": 1, "service_name": SERVICE_NAMES[decoy]}
         process["username"] = "ubuntu"
         if decoy != constants.DECOY_HARAKA:

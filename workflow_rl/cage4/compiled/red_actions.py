@@ -70,8 +70,9 @@ def scan(s: Any, agent: int, host: int, rate: float) -> bool:
     if i < 0 or s.sessions[agent, i].type != constants.ABSTRACT:
         return False
     source = int64(s.sessions[agent, i].host)
-    if s.blocked[constants.ZONE[host]] >> constants.ZONE[source] & 1:
+    if (s.blocked[constants.ZONE[host]] >> constants.ZONE[source]) & 1:
         return False
+    # One draw decides for all ports whether Blue sees the scan.
     draw = random(s)
     ports = 0
     process = int64(s.processes[host])
@@ -82,7 +83,8 @@ def scan(s: Any, agent: int, host: int, rate: float) -> bool:
             cell = new_cell(s)
             s.cells[cell].local_port = port
             ports = append_cell(s, ports, cell)
-            if draw <= rate or constants.DECOY_APACHE <= kind <= constants.DECOY_VSFTPD:
+            is_decoy = constants.DECOY_APACHE <= kind <= constants.DECOY_VSFTPD
+            if draw <= rate or is_decoy:
                 hosts.see_connection(s, host, host, port, source, hosts.draw_port(s, host))
         process = int64(s.cells[process].next)
     if ports != 0:
@@ -134,15 +136,17 @@ def privileged_session(s: Any, agent: int, host: int) -> int:
 @compiled
 def escalate(s: Any, agent: int, host: int) -> bool:
     """`PrivilegeEscalate`, with `V4L2KernelExploit` and `ExploreHost`."""
-    n = 0
+    n_here = 0
     for i in range(int64(s.n_sessions[agent])):
-        n += s.sessions[agent, i].host == host
-    if n == 0:
+        n_here += s.sessions[agent, i].host == host
+    if n_here == 0:
         return False
     acting = own_session(s, agent)
     chosen = privileged_session(s, agent, host)
     if chosen < 0:
-        n_before = below(s, n)
+        # Choose the session that has `n_before` of the agent's sessions on the host before it.
+        # CybORG draws this number even if the acting session cannot escalate.
+        n_before = below(s, n_here)
         chosen = 0
         while n_before > 0 or s.sessions[agent, chosen].host != host:
             n_before -= s.sessions[agent, chosen].host == host
@@ -150,9 +154,8 @@ def escalate(s: Any, agent: int, host: int) -> bool:
         if acting < 0 or s.sessions[agent, acting].type != constants.ABSTRACT:
             return False
         s.sessions[agent, chosen].user = constants.ROOT
-        s.cells[
-            hosts.process_of(s, host, int64(s.sessions[agent, chosen].pid))
-        ].user = constants.ROOT
+        process = hosts.process_of(s, host, int64(s.sessions[agent, chosen].pid))
+        s.cells[process].user = constants.ROOT
         hosts.add_file(s, host, constants.ESCALATE_FILE)
     s.sees_target[agent] = True
     s.seen_session[agent] = s.sessions[agent, chosen].ident
@@ -213,16 +216,14 @@ def withdraw(s: Any, agent: int, host: int) -> bool:
     own_host, own_pid = int64(s.sessions[agent, i].host), int64(s.sessions[agent, i].pid)
     # Ids and PIDs in the order in which the sessions end.
     ending = 0
-    for parents in range(2):
+    for with_parent in (True, False):
         for j in range(int64(s.n_sessions[agent])):
             session = s.sessions[agent, j]
-            is_parent = session.parent == constants.NO_PARENT
-            if session.host == host and is_parent == (parents == 1):
-                if is_parent and session.ident == 0:
-                    continue
-                ending = append_cell(
-                    s, ending, ending_cell(s, int64(session.ident), int64(session.pid))
-                )
+            has_parent = session.parent != constants.NO_PARENT
+            is_first = not has_parent and session.ident == 0
+            if session.host == host and has_parent == with_parent and not is_first:
+                cell = ending_cell(s, int64(session.ident), int64(session.pid))
+                ending = append_cell(s, ending, cell)
     if own_host == host:
         ending = append_cell(s, ending, ending_cell(s, acting, own_pid))
     if ending == 0:
@@ -230,11 +231,13 @@ def withdraw(s: Any, agent: int, host: int) -> bool:
     succeeded = True
     cell = ending
     while cell != 0 and succeeded:
-        exist = (
-            index_of(s, agent, acting) >= 0
-            and index_of(s, agent, int64(s.cells[cell].local_port)) >= 0
+        acting_exists = index_of(s, agent, acting) >= 0
+        ending_exists = index_of(s, agent, int64(s.cells[cell].local_port)) >= 0
+        succeeded = (
+            acting_exists
+            and ending_exists
+            and hosts.stop_process(s, host, int64(s.cells[cell].pid), True)
         )
-        succeeded = exist and hosts.stop_process(s, host, int64(s.cells[cell].pid), True)
         cell = int64(s.cells[cell].next)
     free_whole_list(s, ending)
     return succeeded
@@ -242,6 +245,7 @@ def withdraw(s: Any, agent: int, host: int) -> bool:
 
 @compiled
 def ending_cell(s: Any, ident: int, pid: int) -> int:
+    """Return a cell that holds a session's id, as `local_port`, and its PID."""
     cell = new_cell(s)
     s.cells[cell].local_port = ident
     s.cells[cell].pid = pid

@@ -106,8 +106,10 @@ def is_option(
         return s.host_state[agent, host] != red_tables.F
     if s.host_state[agent, host] != state:
         return False
-    is_server = s.named[agent, host] and PLACE[host] >= FIRST_SERVER
-    return not (on_servers and not is_server) and not (off_servers and is_server)
+    is_server = s.named[agent, host] != 0 and PLACE[host] >= FIRST_SERVER
+    if on_servers:
+        return is_server
+    return not (off_servers and is_server)
 
 
 @compiled

@@ -19,9 +19,8 @@ def learn(s: Any, agent: int) -> None:
     if kind == actions.DISCOVER:
         if s.sees_target[agent]:
             s.known_zones[agent] |= 1 << target
-            for host in range(
-                target * constants.PLACES + constants.FIRST_USER, (target + 1) * constants.PLACES
-            ):
+            router = target * constants.PLACES
+            for host in range(router + constants.FIRST_USER, router + constants.PLACES):
                 if s.exists[host]:
                     s.knows_address[agent, host] = True
     elif s.sees_target[agent]:
@@ -95,9 +94,8 @@ def see_outcome(s: Any, agent: int) -> None:
     kind, target = s.seen_kind[agent], int64(s.seen_target[agent])
     succeeded = s.seen_success[agent] == TRUE
     if kind == actions.DISCOVER:
-        for host in range(
-            target * constants.PLACES + constants.FIRST_USER, (target + 1) * constants.PLACES
-        ):
+        router = target * constants.PLACES
+        for host in range(router + constants.FIRST_USER, router + constants.PLACES):
             if s.exists[host]:
                 see_host(s, agent, host, False)
     elif kind in (actions.AGGRESSIVE_SCAN, actions.STEALTH_SCAN):

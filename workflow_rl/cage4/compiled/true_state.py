@@ -1,8 +1,7 @@
 """CybORG's true state as lists, made from a network's record, to compare two simulators.
 
 See `cyborg.true_state` for the lists. The constants below are what the record lacks: names, and
-facts that are equal in all episodes.
-"""
+facts that are equal in all episodes."""
 
 from __future__ import annotations
 
@@ -65,11 +64,13 @@ def true_state(state: Any) -> list[Any]:
     for i, (host, port) in enumerate(drawn):
         if i >= s["first_log"][host]:
             used[host].append(port)
-    blocks = [
-        [ZONES[to], [ZONES[z] for z in s["blocked_order"][to][: s["n_blocked"][to]]]]
-        for to in s["blocking"][: s["n_blocking"]]
-    ]
-    greens = [[f"green_agent_{i}", True, *[None] * 5] for i in range(s["n_greens"])]
+    blocks = []
+    for to in s["blocking"][: s["n_blocking"]]:
+        sources = _listed(s, "blocked_order", "n_blocked", to)
+        blocks.append([ZONES[to], [ZONES[source] for source in sources]])
+    greens = []
+    for i in range(s["n_greens"]):
+        greens.append([f"green_agent_{i}", True, None, None, None, None, None])
     return [
         [_host(s, host, used[host]) for host in hosts],
         [*_blue_sessions(s), *_green_sessions(s), *_red_sessions(s)],
@@ -78,6 +79,12 @@ def true_state(state: Any) -> list[Any]:
         s["phase"],
         s["step_count"],
     ]
+
+
+def _listed(s: Any, name: str, count: str, i: int) -> list[int]:
+    """Return the entries in use of list i. name, count: the fields of the lists and their sizes."""
+    entries: list[int] = s[name][i]
+    return entries[: s[count][i]]
 
 
 def address(s: Any, host: int) -> str:
@@ -126,10 +133,11 @@ def _process(s: Any, cell: Any) -> list[Any]:
     if PORTS[kind]:
         connections.append(["0.0.0.0", PORTS[kind], None, None, None])
     connections += [_connection(s, connection) for connection in _cells(s, cell.first)]
+    parent_pid = 1 if is_decoy or kind == constants.SHELL else None
     return [
         PROCESS_NAMES[kind],
         cell.pid,
-        1 if is_decoy or kind == constants.SHELL else None,
+        parent_pid,
         USERS[cell.user],
         TYPES[kind],
         version,
@@ -162,7 +170,7 @@ def _process_event(s: Any, cell: Any) -> list[Any]:
 def _sessions_on(s: Any, host: int) -> list[Any]:
     sessions: list[Any] = []
     for agent in range(constants.N_BLUE):
-        if host in s["blue_order"][agent][: s["n_blue_sessions"][agent]]:
+        if host in _listed(s, "blue_order", "n_blue_sessions", agent):
             sessions.append([f"blue_agent_{agent}", [s["blue_ident"][host]]])
     for i in range(s["n_greens"]):
         if s["green_host"][i] == host:
@@ -176,18 +184,19 @@ def _sessions_on(s: Any, host: int) -> list[Any]:
 
 
 def blue_pid(s: Any, host: int) -> int:
-    place = host % constants.PLACES - constants.FIRST_USER
+    place = (host % constants.PLACES) - constants.FIRST_USER
     # On a user's host, the green session's process started after the blue session's process.
     is_user = 0 <= place < s["n_users"][ZONE_OF[host]]
-    return int(s["original_pid"][host][s["n_original"][host] - (2 if is_user else 1)])
+    from_end = 2 if is_user else 1
+    return int(s["original_pid"][host][s["n_original"][host] - from_end])
 
 
 def _blue_sessions(s: Any) -> Iterator[list[Any]]:
     for agent in range(constants.N_BLUE):
-        hosts = s["blue_order"][agent][: s["n_blue_sessions"][agent]]
+        hosts = _listed(s, "blue_order", "n_blue_sessions", agent)
         suspicious = [
             [HOST_NAMES[host], [cell.pid for cell in _cells(s, s["suspicious"][host])]]
-            for host in s["suspicious_order"][agent][: s["n_suspicious"][agent]]
+            for host in _listed(s, "suspicious_order", "n_suspicious", agent)
         ]
         sessions = []
         for host in hosts:
@@ -218,7 +227,8 @@ def _green_sessions(s: Any) -> Iterator[list[Any]]:
         # The green session's process is last, except on the host where red begins.
         pid = s["original_pid"][host][s["original_kind"][host].index(constants.GREEN_SESSION)]
         session = [0, 0, HOST_NAMES[host], "ubuntu", "GREY_SESSION", None, pid, True, [], "Session"]
-        yield [f"green_agent_{i}", 1, [[*session, None, None]]]
+        session += [None, None]
+        yield [f"green_agent_{i}", 1, [session]]
 
 
 def _red_sessions(s: Any) -> Iterator[list[Any]]:
@@ -236,7 +246,8 @@ def _red_sessions(s: Any) -> Iterator[list[Any]]:
             parent = session.parent
             sessions.append(
                 [
-                    *[session.ident] * 2,
+                    session.ident,
+                    session.ident,
                     HOST_NAMES[session.host],
                     USERS[session.user],
                     SESSION_TYPES[session.type],
@@ -256,7 +267,7 @@ def _blue_agents(s: Any) -> Iterator[list[Any]]:
     for agent in range(constants.N_BLUE):
         ticks = s["blue_ticks"][agent]
         busy = [BLUE_ACTIONS[s["blue_kind"][agent]], ticks] if ticks else None
-        yield [f"blue_agent_{agent}", True, busy, *[None] * 4]
+        yield [f"blue_agent_{agent}", True, busy, None, None, None, None]
 
 
 def _red_agents(s: Any) -> Iterator[list[Any]]:
@@ -271,17 +282,19 @@ def _red_agents(s: Any) -> Iterator[list[Any]]:
                     ["hostname", HOST_NAMES[host] if s["named"][agent][host] else None],
                 ],
             ]
-            for host in s["hosts"][agent][: s["n_hosts"][agent]]
+            for host in _listed(s, "hosts", "n_hosts", agent)
         ]
+        busy = [RED_ACTIONS[s["red_kind"][agent]], ticks] if ticks else None
+        zones = []
+        for zone, octet in enumerate(s["zone_octet"]):
+            is_known = bool((s["known_zones"][agent] >> zone) & 1)
+            zones.append([f"10.0.{octet}.0/24", is_known])
         yield [
             f"red_agent_{agent}",
             bool(s["is_active"][agent]),
-            [RED_ACTIONS[s["red_kind"][agent]], ticks] if ticks else None,
-            [[ident, True] for ident in s["ids"][agent][: s["n_ids"][agent]]],
-            [
-                [f"10.0.{s['zone_octet'][zone]}.0/24", bool(s["known_zones"][agent] >> zone & 1)]
-                for zone in range(constants.N_ZONES)
-            ],
+            busy,
+            [[ident, True] for ident in _listed(s, "ids", "n_ids", agent)],
+            zones,
             hosts if s["red_class"] not in (RANDOM_SELECT, SLEEPING) else None,
             steps if s["red_class"] != SLEEPING else None,
         ]

@@ -57,7 +57,9 @@ class Draws:
         high is not given, return a whole number from 0 to low - 1."""
         if high is None:
             low, high = 0, low
-        n_values = high - low + (1 if endpoint else 0)
+        n_values = high - low
+        if endpoint:
+            n_values += 1
         if n_values < 1:
             raise ValueError("low >= high")
         if n_values == 1:

@@ -67,12 +67,13 @@ class CostCounter:
                 costs[COUNTED_RED[kind]] += succeeded
             elif kind in (GREEN_WORK, GREEN_ACCESS):
                 costs[AT.green_work] += 1
-                by_red = kind == GREEN_WORK
-                costs[AT.red_failures if by_red else AT.blue_failures] += not succeeded
+                column = AT.red_failures if kind == GREEN_WORK else AT.blue_failures
+                costs[column] += not succeeded
             if kind in ("Remove", "Restore"):
                 # Blue acts before Red, so the levels from the end of the last step count.
                 is_held = self._levels.get(host, 0) > 0
-                costs[AT.counter_actions if is_held else AT.healthy_recoveries] += 1
+                column = AT.counter_actions if is_held else AT.healthy_recoveries
+                costs[column] += 1
         busy = [controller.actions_in_progress.get(agent) for agent in AGENTS]
         in_progress = sum(type(item["action"]).__name__ == "Restore" for item in busy if item)
         costs[AT.restore_steps] = costs[AT.restores] + in_progress
@@ -93,7 +94,9 @@ def _levels(state: Any) -> dict[str, int]:
     """Return the level of each host with red sessions: 1 for a user's session, 2 for root's."""
     levels: dict[str, int] = {}
     for agent, sessions in state.sessions.items():
-        for session in sessions.values() if agent.startswith("red") else ():
+        if not agent.startswith("red"):
+            continue
+        for session in sessions.values():
             level = 2 if session.username in PRIVILEGED else 1
             levels[session.hostname] = max(level, levels.get(session.hostname, 0))
     return levels

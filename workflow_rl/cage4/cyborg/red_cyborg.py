@@ -127,7 +127,9 @@ class RedSide(CyborgSimulator):
         facts[red_api.ACTIVE] = self._controller.agent_interfaces[red_api.RED_TEAM[agent]].active
         kind = type(seen.get("action")).__name__
         if kind in actions.RED_ACTIONS and kind != "Sleep":
-            facts[red_api.KIND + min(actions.RED_ACTIONS.index(kind), actions.WITHDRAW + 1)] = 1
+            # The last place is for InvalidAction, whose number is higher.
+            place = min(actions.RED_ACTIONS.index(kind), actions.WITHDRAW + 1)
+            facts[red_api.KIND + place] = 1
         return facts
 
     def _host_features(self, agent: int) -> NDArray[np.int8]:

@@ -66,18 +66,17 @@ def plain_value(value: Any) -> Any:
 def cyborg_state(controller: Any) -> list[Any]:
     """Return the state of a CybORG `SimulationController`."""
     state = controller.state
+    sessions = []
+    for agent, owned in state.sessions.items():
+        of_agent = [_session(ident, session) for ident, session in owned.items()]
+        sessions.append(plain_value([agent, state.sessions_count[agent], of_agent]))
+    agents = []
+    for name, interface in controller.agent_interfaces.items():
+        agents.append(_agent(name, interface, controller.actions_in_progress.get(name)))
     return [
         [_host(name, host) for name, host in state.hosts.items()],
-        [
-            plain_value(
-                [agent, state.sessions_count[agent], [_session(*item) for item in owned.items()]]
-            )
-            for agent, owned in state.sessions.items()
-        ],
-        [
-            _agent(name, interface, controller.actions_in_progress.get(name))
-            for name, interface in controller.agent_interfaces.items()
-        ],
+        sessions,
+        agents,
         plain_value(state.blocks),
         state.mission_phase,
         controller.step_count,

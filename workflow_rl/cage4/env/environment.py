@@ -93,7 +93,8 @@ class Cage4(AgainstReds, scenario4.Scenario):
 
     @property
     def preload(self) -> str:
-        return f"workflow_rl.cage4.{'compiled' if self.steps_together else 'cyborg'}.preload"
+        room = "compiled" if self.steps_together else "cyborg"
+        return f"workflow_rl.cage4.{room}.preload"
 
     def spaces(self) -> Spaces:
         layout = views_layout(self.observation, self.own_rewards, self.messages)

@@ -106,7 +106,8 @@ class CompiledNetworks:
                 self._red_teams[red_agent].reset(seeds[env], env)
             self._reds[env] = red_agent
             is_class = red_agent in scenario4.RED_AGENTS
-            self._simulator.set_red_agent(env, red_agent if is_class else scenario4.FROM_OUTSIDE)
+            red_class = red_agent if is_class else scenario4.FROM_OUTSIDE
+            self._simulator.set_red_agent(env, red_class)
             self._simulator.set_scenario(env, scenario)
         self._simulator.reset(seeds, chosen)
 
@@ -153,7 +154,8 @@ class SerialNetworks:
 
     def reset(self, seeds: Sequence[int], variants: Sequence[str], chosen: Bits) -> None:
         for env in np.flatnonzero(chosen).tolist():
-            simulator = self._simulators[env] = self._made[env](variants[env])
+            simulator = self._made[env](variants[env])
+            self._simulators[env] = simulator
             self.obs[env] = np.concatenate(simulator.reset(seeds[env]))
             self.masks[env] = np.concatenate(simulator.masks)
             self.busy_steps[env] = 0

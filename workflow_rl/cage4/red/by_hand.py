@@ -49,7 +49,9 @@ class LoudImpact(ImpactAlone):
     """Impact, but an aggressive scan in one choice of ten, so that Blue still sees Red."""
 
     def act(self, seen: AgentSees) -> str:
-        return self.first_of((SCAN, IMPACT) if self.random.random() < 0.1 else (IMPACT,), seen)
+        if self.random.random() < 0.1:
+            return self.first_of((SCAN, IMPACT), seen)
+        return self.first_of((IMPACT,), seen)
 
 
 class Greedy(InOrder):
@@ -94,7 +96,9 @@ class Quiet(InOrder):
     def act(self, seen: AgentSees) -> str:
         if self.random.random() < 0.6:
             return "Sleep"
-        return self.first_of((IMPACT,), seen) if self.random.random() < 0.7 else super().act(seen)
+        if self.random.random() < 0.7:
+            return self.first_of((IMPACT,), seen)
+        return super().act(seen)
 
 
 class PhishingWaiter(InOrder):
@@ -158,10 +162,13 @@ class Returner(InOrder):
         sessions = set(seen.sessions)
         lost = sorted(held - sessions)
         held |= sessions
-        back = [action for host in lost if seen.can(action := f"{EXPLOIT} {host}")]
-        if back and self.random.random() < 0.5:
-            return self.random.choice(back)
-        return super().act(seen) if self.random.random() < 0.3 else self.first_of((IMPACT,), seen)
+        attacks = [f"{EXPLOIT} {host}" for host in lost]
+        possible = [action for action in attacks if seen.can(action)]
+        if possible and self.random.random() < 0.5:
+            return self.random.choice(possible)
+        if self.random.random() < 0.3:
+            return super().act(seen)
+        return self.first_of((IMPACT,), seen)
 
 
 class Timed(InOrder):
@@ -176,7 +183,9 @@ class Timed(InOrder):
         if impacts:
             return self.random.choice(impacts)
         since = seen.step - PHASE_STARTS[seen.phase]
-        return "Sleep" if since > 100 and self.random.random() < 0.5 else super().act(seen)
+        if since > 100 and self.random.random() < 0.5:
+            return "Sleep"
+        return super().act(seen)
 
 
 class Patient(ImpactAlone):

@@ -102,8 +102,8 @@ for _agent, _choices_of_agent in enumerate(_CHOICES):
 def _named(kind: int, target: int) -> RedAction:
     if kind == actions.RED_SLEEP:
         return RedAction("Sleep")
-    is_zone = kind == actions.DISCOVER
-    return RedAction(actions.RED_ACTIONS[kind], ZONES[target] if is_zone else HOST_NAMES[target])
+    names = ZONES if kind == actions.DISCOVER else HOST_NAMES
+    return RedAction(actions.RED_ACTIONS[kind], names[target])
 
 
 RED_CHOICES = tuple(tuple(_named(*choice) for choice in choices) for choices in _CHOICES)

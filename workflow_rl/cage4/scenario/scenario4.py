@@ -125,7 +125,8 @@ class Scenario:
                 continue
             is_count = field.name in MOST_OF_SCENARIO
             least, most = (1, MOST_OF_SCENARIO[field.name]) if is_count else (0, 1)
-            is_number = isinstance(value, Integral if is_count else Real)
+            number_type = Integral if is_count else Real
+            is_number = isinstance(value, number_type)
             if isinstance(value, bool) or not (is_number and least <= value <= most):
                 raise ValueError(f"{field.name}={value!r}: choose {least} to {most}")
             # NumPy's numbers become Python's numbers, because JSON cannot hold NumPy's.

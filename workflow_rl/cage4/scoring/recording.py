@@ -217,7 +217,8 @@ def _blocked(state: Any) -> Iterator[tuple[int, int]]:
 def _blue(state: Any) -> Iterator[Deed]:
     names = ("blue_kind", "blue_target", "blue_source", "blue_ticks")
     for agent in range(constants.N_BLUE):
-        yield Deed(*(int(state[name][agent]) for name in names))
+        kind, target, source, ticks = (int(state[name][agent]) for name in names)
+        yield Deed(kind, target, source, ticks)
 
 
 def _red(state: Any) -> Iterator[Deed | None]:
@@ -231,8 +232,8 @@ def _red(state: Any) -> Iterator[Deed | None]:
         has_session = state["route_start"][agent] != constants.NOBODY
         if ticks == 0 and kind < RED_SLEEP and not has_session:
             outcome = DROPPED
-        target = int(state["red_hostname" if kind == WITHDRAW else "red_target"][agent])
-        yield Deed(kind, target, constants.NOBODY, ticks, outcome)
+        target = state["red_hostname"] if kind == WITHDRAW else state["red_target"]
+        yield Deed(kind, int(target[agent]), constants.NOBODY, ticks, outcome)
 
 
 def costs_of(
@@ -247,20 +248,17 @@ def costs_of(
     n_greens = int(state["n_greens"])
     for green in np.flatnonzero(state["green_failed"][:n_greens]).tolist():
         is_work = state["green_choice"][green] == WORK
-        charge(
-            scenario4.FAILED_WORK if is_work else scenario4.FAILED_ACCESS,
-            int(state["green_host"][green]),
-        )
+        cause = scenario4.FAILED_WORK if is_work else scenario4.FAILED_ACCESS
+        charge(cause, int(state["green_host"][green]))
     for agent in range(constants.N_RED):
         # A failed Impact costs, too: see `episode.step_env`.
         if state["red_done"][agent] == IMPACT and state["n_sessions"][agent] > 0:
             charge(scenario4.IMPACT_COST, int(state["red_target"][agent]))
     for agent in range(constants.N_BLUE):
-        if (
-            scenario4.ACTIONS[agent][actions[agent]].kind == "Restore"
-            and masks[agent][actions[agent]]
-        ):
-            charge(RESTORE_COST, int(TARGET_OF[agent, actions[agent]]))
+        action = actions[agent]
+        is_restore = scenario4.ACTIONS[agent][action].kind == "Restore"
+        if is_restore and masks[agent][action]:
+            charge(RESTORE_COST, int(TARGET_OF[agent, action]))
     rewards = constants.REWARDS[int(state["phase"])]
     costs = []
     for (cause, zone), hosts in hit.items():

@@ -125,14 +125,15 @@ class Cage4Scores(NamedTuple):
         half = "" if values["interval_95"] is None else f" ± {values['interval_95']:,.1f}"
         n_scenarios = len(self.by_scenario)
         scenarios = f" in {n_scenarios} scenarios" if n_scenarios > 1 else ""
-        compared = [f"{known.name} {known.mean:,.0f}" for known in KNOWN if known.is_compared]
-        return [
+        lines = [
             f"score: {values['mean']:,.1f}{half}, the mean total reward of {len(values['totals'])} "
             f"episodes by the challenge's evaluation{scenarios} on {values['simulator']}; "
             "at best 0.",
-            *([f"For comparison: {'; '.join(compared)}."] if self._is_official else []),
-            *self._changes(),
         ]
+        if self._is_official:
+            compared = [f"{known.name} {known.mean:,.0f}" for known in KNOWN if known.is_compared]
+            lines.append(f"For comparison: {'; '.join(compared)}.")
+        return lines + self._changes()
 
     @property
     def _measured(self) -> list[Measured]:
@@ -159,7 +160,8 @@ class Cage4Scores(NamedTuple):
         # A scenario with a name needs no list of its changes.
         changes = "" if name else scores.scenario.changes
         lines = [] if self.checked is None else [self.checked]
-        lines += [f"Changed from the challenge: {changes}."] if changes else []
+        if changes:
+            lines.append(f"Changed from the challenge: {changes}.")
         played = [scores.scenario for scores in self.by_scenario.values()]
         return [*lines, *learned_elsewhere(self.learned, played)]
 
@@ -225,10 +227,12 @@ class Cage4Scoring:
     def settings_for(self, args: Mapping[str, Any]) -> ProtocolSettings:
         """Return the settings that score a team against the red agent of the team's training."""
         single = REDS.single(args["red_agent"])
+        # A stream of episodes has red agents of one class of CybORG. Any other opponent of the
+        # training, such as a trained team, is replaced by the challenge's red agent.
+        if single not in scenario4.RED_AGENTS:
+            single = scenario4.RED_AGENTS[0]
         return ProtocolSettings(
-            # A stream of episodes has red agents of one class of CybORG. Any other opponent of the
-            # training, such as a trained team, is replaced by the challenge's red agent.
-            red_agent=(single if single in scenario4.RED_AGENTS else scenario4.RED_AGENTS[0],),
+            red_agent=(single,),
             max_steps=(args["max_steps"],),
             **asdict(scenario4.Scenario.among(args)),
             scenarios=args["scenarios"],
@@ -247,7 +251,8 @@ class Cage4Scoring:
         """Return the episodes' total rewards, by words for what was played."""
         parts = scores["scenarios"].values() if "scenarios" in scores else [scores]
         changes = [scenario4.Scenario(**part["scenario"]).changes for part in parts]
-        played = [scores["red_agent"], f"{scores['steps']} steps", *filter(None, changes)]
+        played = [scores["red_agent"], f"{scores['steps']} steps"]
+        played += [change for change in changes if change]
         return {", ".join(played): [float(total) for total in scores["totals"]]}
 
     def score(
@@ -279,7 +284,8 @@ class Cage4Scoring:
         else:
             make_team = trained_team(actor, environment)
             team = SingleTeam(make_team(1))
-        author = Author(settings.author, settings.team, name if environment is None else "PPO")
+        technique = name if environment is None else "PPO"
+        author = Author(settings.author, settings.team, technique)
         shared: dict[str, Any] = {
             "seed": seed,
             "red_agent": red_agent,

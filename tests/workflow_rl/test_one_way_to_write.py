@@ -40,6 +40,7 @@ WORDS = re.compile(rf"\b({_NAMES})(\(| as )")
 FRESH = "in a folder that was made in this process a moment ago, and that no file names"
 NEW = "makes a folder that the user names; what is in it is written by output_files"
 ALLOWED: dict[tuple[str, str], str] = {
+    ("agents/policies/policy_file.py", "open"): "reads, and does not wait for a pipe",
     ("agents/policies/policy_file.py", "write_bytes"): "knows no output_files; FRESH or a script",
     ("workflow_rl/cage2/scoring/submission/files/evaluation.py", "open"): "a script to hand in",
     ("workflow_rl/cage4/scoring/protocol.py", "TemporaryFile"): "has no name",

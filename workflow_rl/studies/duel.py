@@ -177,13 +177,11 @@ def run_duel(
     Args:
         config: the common config of all runs: the environment of both sides, the algorithm, the
             length of each run.
-        path: the folder.
         settings: how the sides learn from each other.
         start: agents that a side begins with, by side: policy files, or names that the
             environment knows. The first side's agents must be policies. By default a side begins
             with an untrained policy.
         say: takes a line about each generation.
-        quiet: show no progress bars.
 
     Raises:
         UserError: the folder holds something else.

@@ -82,7 +82,6 @@ class BatchedSimulator(NetworkBatch):
     """N networks that step together. A copy or a pickle plays on exactly as the original would.
 
     Args:
-        n_envs: N.
         max_steps: the longest episode for which a record has room. Memory grows with this number.
         any_ports: see `state.state_for`.
         tables: the scenario, or a family of scenarios, see `description.family_of`. Each episode

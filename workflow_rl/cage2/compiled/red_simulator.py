@@ -40,11 +40,9 @@ class RedSimulator(BatchedSimulator):
     action comes from outside: `play` asks the env's attacker, `play_both` has it from the caller.
 
     Args:
-        n_envs: N.
         max_steps: the longest episode for which a record has room.
         attackers: the attackers, by name. Their numbers begin with `OUTSIDE`, after `RED_AGENTS`.
         remembers: whether `observation` works. With attackers, `observation` always works.
-        tables: the scenario.
 
     Attributes:
         rows: uint8 `[n_envs, ...]`. The row of an env in which Red acts from outside holds the

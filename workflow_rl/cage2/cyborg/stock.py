@@ -61,9 +61,7 @@ class ChallengeSimulator:
 
     Args:
         cyborg_class: CybORG's main class.
-        scenario: the scenario.
-        given: the same scenario in the form that `cyborg_class` needs.
-        agents: the module of the red agents.
+        given: the scenario in the form that `cyborg_class` needs.
         challenge_wrapper: the class of the wrapper."""
 
     def __init__(

@@ -86,8 +86,9 @@ def default_env() -> str:
 
 
 def interpreter(python: str) -> str:
-    """Return the absolute path of a Python interpreter that the user names. Links are kept, because
-    a virtual environment's interpreter is a link. "" means this process's interpreter."""
+    """Return the absolute path of a Python interpreter that the user names. A name that is not on
+    the search path stays as it is. Links are kept, because a virtual environment's interpreter is a
+    link. "" means this process's interpreter."""
     python = os.path.expanduser(python)
     found = shutil.which(python) or python
     # A name that is not on the path must not mean a stranger's file in the current folder.

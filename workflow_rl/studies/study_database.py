@@ -32,9 +32,8 @@ def require_own_database(database: Path) -> None:
     if journal.exists() and _last_bytes(journal, len(_JOURNAL_MAGIC)) == _JOURNAL_MAGIC:
         raise UserError(f"{journal} names another file: it is not one of Optuna's")
     if database.exists() and _runs_statements(database):
-        raise UserError(
-            f"{database} has views or triggers, or virtual tables: it is not one of Optuna's"
-        )
+        problem = "has views, triggers or virtual tables: it is not one of Optuna's"
+        raise UserError(f"{database} {problem}")
 
 
 def _runs_statements(database: Path) -> bool:

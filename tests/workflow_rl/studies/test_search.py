@@ -294,7 +294,7 @@ def test_a_study_that_brings_statements_is_not_opened(statement, tmp_path):
     search.study()
     with contextlib.closing(sqlite3.connect(tmp_path / "tuned" / "study.db")) as connection:
         connection.execute(statement)
-    with pytest.raises(UserError, match="views or triggers"):
+    with pytest.raises(UserError, match="views, triggers or virtual tables"):
         search.study()
 
 

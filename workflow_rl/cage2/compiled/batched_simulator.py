@@ -241,8 +241,9 @@ class BatchedSimulator(NetworkBatch):
 class CompiledEnvs(NetworkEnvs):
     """An EnvBatch of Blue's side, whose observations are the bits of the hosts.
 
-    An episode equals `Cage2Env`'s episode. The episode's variant names the red agent, and the
-    episode's seed chooses the scenario. playing: the number of each env's scenario, `[n_envs]`.
+    With a `RedAgainstBlue` as batch, the side is Red's. An episode equals the episode of `Cage2Env`
+    or of `Cage2RedEnv`. The episode's variant names the red agent, and the episode's seed chooses
+    the scenario. playing: the number of each env's scenario, `[n_envs]`.
     n_costs: the number of costs that are counted in each step: see `costs.write_costs`."""
 
     def __init__(self, batch: BatchedSimulator, n_steps: int, n_costs: int = 0) -> None:
@@ -265,12 +266,10 @@ class CompiledEnvs(NetworkEnvs):
     ) -> tuple[Obs, NDArray[Any]]:
         all_actions = np.zeros(self.n_envs, np.int64)
         all_actions[envs] = actions
-        if self._n_costs:
-            held_before = self.batch.held(envs)
-            obs, rewards = self.batch.step(all_actions, mask)
+        held_before = self.batch.held(envs) if self._n_costs else None
+        obs, rewards = self.batch.step(all_actions, mask)
+        if held_before is not None:
             self._counted = self.batch.costs(envs, all_actions[envs], held_before, self._n_costs)
-        else:
-            obs, rewards = self.batch.step(all_actions, mask)
         return obs[envs], rewards[envs]
 
     def _costs(self, envs: Numbers) -> NDArray[np.float64] | None:

@@ -77,14 +77,17 @@ class Cage2Red(AgainstBlue):
 
     def actor_on_observations(self, actor: Actor) -> Actor:
         """Wrap an actor of these envs, so that it takes the observations of `Cage2RedEnv`."""
-        from workflow_rl.cage2.env.red_envs import BareRed
+        from workflow_rl.cage2.env.red_against_blue import BareRed
 
         return BareRed(actor, self.network)
 
     def _make_envs(self, n_envs: int) -> EnvBatch:
-        from workflow_rl.cage2.env.red_envs import RedEnvs
+        from workflow_rl.cage2.compiled.batched_simulator import CompiledEnvs
+        from workflow_rl.cage2.env.red_against_blue import RedAgainstBlue
 
-        return RedEnvs(self.max_steps, n_envs, copy.deepcopy(self.opponents), self.network)
+        blue = copy.deepcopy(self.opponents)
+        batch = RedAgainstBlue(n_envs, self.max_steps, blue, self.network)
+        return CompiledEnvs(batch, self.max_steps)
 
 
 def _released() -> Mapping[str, Path]:

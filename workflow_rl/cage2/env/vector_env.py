@@ -197,15 +197,13 @@ class CompiledVectorEnv(checks.TellsItsLength, gymnasium.vector.VectorEnv):
         if not all_play and (mode != AutoresetMode.NEXT_STEP or not self._started.all()):
             raise gymnasium.error.ResetNeeded("call reset() first: no episode is in progress")
         envs = self._envs if all_play else np.flatnonzero(playing)
-        if self.measures:
-            held_before = self._simulator.held(envs)
-            self._simulator.play(actions, playing)
+        held_before = self._simulator.held(envs) if self.measures else None
+        self._simulator.play(actions, playing)
+        if held_before is not None:
             self._costs[envs] = self._simulator.costs(
                 envs, actions[envs], held_before, len(self._cost_names)
             )
             self._has_costs[envs] = True
-        else:
-            self._simulator.play(actions, playing)
         self._decoys.after(envs, actions[envs])
         self._blue_actions[envs] = actions[envs]
         self._steps_left[playing] -= 1

@@ -1,7 +1,5 @@
 """The remembered steps of an off-policy learner, from which it draws batches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Self
 

@@ -1,8 +1,6 @@
 """The base of every config, which is typed, frozen and checked, and raises only ConfigError. Also
 the settings that all algorithms of this package share."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Modules that the user names. They may be in the current folder."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib

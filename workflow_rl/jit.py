@@ -1,7 +1,5 @@
 """How the guests' simulators are compiled."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os

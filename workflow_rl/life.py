@@ -3,8 +3,6 @@
 The working code gives signs between its steps. A thread would give signs while the work hangs.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

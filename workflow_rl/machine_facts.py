@@ -1,7 +1,5 @@
 """Describe the machine, the packages, and the kernels that the libraries are held to."""
 
-from __future__ import annotations
-
 import functools
 import math
 import os

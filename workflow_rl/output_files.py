@@ -6,8 +6,6 @@ makes folders in a run's folder, or removes files there. Only `put` replaces a f
 id or record identifies, or where the user names an output.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import functools

@@ -5,8 +5,6 @@ The groups are `workflow_rl.guests`, `.default_env`, `.presets`, `.released`, `.
 challenge" in the pages.
 """
 
-from __future__ import annotations
-
 import functools
 import tomllib
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Show a command's progress: a bar on a terminal, or a line for each tenth in a log file."""
 
-from __future__ import annotations
-
 import sys
 import time
 from typing import Any

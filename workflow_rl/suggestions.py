@@ -1,7 +1,5 @@
 """Suggest what a user may have meant who typed an unknown option or word."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 ELSEWHERE = {

@@ -1,8 +1,6 @@
 """Remove control characters from texts of strangers before a terminal shows them.
 Streams here show only printable text, and their failures do not stop the work."""
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import errno

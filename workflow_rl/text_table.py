@@ -1,7 +1,5 @@
 """Tables for the terminal, or in Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """Model-based policy optimisation (Janner et al. 2019, "When to Trust Your Model", algorithm 2)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,8 +1,6 @@
 """Actors that mix several actors, take advised actions, or remember a policy's outputs. Imports no
 torch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

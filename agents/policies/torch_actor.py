@@ -1,7 +1,5 @@
 """A policy's actor as a torch module, for the file formats that torch writes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

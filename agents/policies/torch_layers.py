@@ -1,7 +1,5 @@
 """Layers as torch modules, for the learner."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Adam with torch's computation of a step."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Advantages: generalised advantage estimation, and V-trace."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 

@@ -1,7 +1,5 @@
 """The mathematics of PPO as pure functions of tensors."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Running mean and variance of observations, and the scale of returns, over all rollouts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

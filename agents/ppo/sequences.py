@@ -1,7 +1,5 @@
 """Rollouts as whole sequences, for networks with a memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 

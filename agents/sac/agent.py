@@ -1,7 +1,5 @@
 """Soft actor-critic on lists of trajectories. It learns from all remembered steps."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence

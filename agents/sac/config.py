@@ -1,7 +1,5 @@
 """The hyperparameters of soft actor-critic, and its metrics of an update. Imports no torch."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self

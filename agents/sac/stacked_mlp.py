@@ -4,8 +4,6 @@ Off-policy learning has many small gradient steps. In such steps, torch spends m
 dispatching operations. Several networks of equal sizes are computed together.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

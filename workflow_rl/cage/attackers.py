@@ -5,8 +5,6 @@ policy file of a trained attacker. "B_lineAgent=2,my_red:Patient=1,runs/red=1" i
 episode's seed draws one attacker by the weights. Workers import this module without pydantic.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import re

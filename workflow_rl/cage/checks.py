@@ -1,7 +1,5 @@
 """Check a user's values for an environment. Workers import this module without pydantic."""
 
-from __future__ import annotations
-
 import operator
 from typing import Any
 

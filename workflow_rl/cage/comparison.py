@@ -3,8 +3,6 @@
 A challenge brings a `ComparedChallenge`, which makes simulators and players and words a difference.
 """
 
-from __future__ import annotations
-
 import functools
 import gc
 import marshal

@@ -1,7 +1,5 @@
 """The measures that the challenges share: who holds the hosts, and which hosts Blue recovers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from workflow_rl.evaluation.measures import Measure, share, total

@@ -1,7 +1,5 @@
 """Batches of simulated networks that compiled code steps together."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any, Generic, TypeAlias, TypeVar

@@ -1,7 +1,5 @@
 """Play episodes for scores, selections, reports, recordings and workflows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 

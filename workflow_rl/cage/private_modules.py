@@ -1,7 +1,5 @@
 """Let a process import a package several times, each time with new modules."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 

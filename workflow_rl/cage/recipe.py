@@ -1,7 +1,5 @@
 """Make a champion, the strongest agent: train a run, and choose the best of its last agents."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The interface of attackers that are written in Python, for all challenges."""
 
-from __future__ import annotations
-
 import functools
 import random
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The frame of the page that replays an episode. All challenges share this frame."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 
 The challenge's CybORG plays episodes again. The check requires equal total rewards."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Find the best of many agents, with few episodes for the weaker agents."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path

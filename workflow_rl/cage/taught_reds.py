@@ -1,7 +1,5 @@
 """Envs of Red's side for learning from a teacher, an attacker whose next action ends each row."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Protocol
 

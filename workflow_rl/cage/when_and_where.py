@@ -1,7 +1,5 @@
 """Draw heat maps of an agent's actions over many episodes, by step and by target."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -2,8 +2,6 @@
 
 The import of this package makes csle-cyborg importable without Stable-Baselines3."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

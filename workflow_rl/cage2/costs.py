@@ -3,8 +3,6 @@
 CybORG's simulators call `write_costs`. For compiled networks, `compiled.measures` compiles it.
 Workers import this module without numba."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The presets of CAGE-2 and the champion's recipe, as fields of a TrainConfig."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

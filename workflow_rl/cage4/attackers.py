@@ -12,8 +12,6 @@ the order of the agents' numbers.
             return "Sleep" if self.random.random() < 0.5 else self.random.choice(seen.possible)
 """
 
-from __future__ import annotations
-
 import copy
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Workers that are Ray actors, on the nodes of a cluster."""
 
-from __future__ import annotations
-
 import functools
 import logging
 import os

@@ -1,7 +1,5 @@
 """A worker as a Ray actor, and the software of its node. Imports neither torch nor Ray."""
 
-from __future__ import annotations
-
 import gc
 import os
 import pickle

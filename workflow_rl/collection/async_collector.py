@@ -1,7 +1,5 @@
 """Asynchronous collection: workers act by themselves, and do not wait for each other's steps."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias

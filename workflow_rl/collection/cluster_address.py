@@ -1,7 +1,5 @@
 """The values of --cluster. This module does not need Ray."""
 
-from __future__ import annotations
-
 NAMES = NONE, LOCAL, AUTO = "none", "local", "auto"
 """All else is the address of a machine."""
 

@@ -1,7 +1,5 @@
 """Synchronous collection: all envs step together, and one forward pass acts for all of them."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import logging

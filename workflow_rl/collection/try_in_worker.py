@@ -1,7 +1,5 @@
 """A user's environment is first made and played in a worker, because it can end its process."""
 
-from __future__ import annotations
-
 import functools
 import logging
 import time

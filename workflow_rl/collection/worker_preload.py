@@ -3,8 +3,6 @@
 The fork server also becomes the parent of processes that an ended worker's environments started.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import os

@@ -1,7 +1,5 @@
 """The process of a worker: its start, its end, and what is forbidden in a worker."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -1,7 +1,5 @@
 """The command `benchmark`: collection and training against the machine's ceiling."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The command that tells whether an environment can be trained on, and its runs repeated."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A run's config as the command line that asks for it, and as --dry-run shows it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any

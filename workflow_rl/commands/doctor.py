@@ -1,7 +1,5 @@
 """The command `doctor`: check this installation."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """How a command that fails ends: with a message, a hint and an exit code."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import shlex

@@ -1,7 +1,5 @@
 """The command `workflow-rl`: training, evaluation, benchmark and plots."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import importlib.util

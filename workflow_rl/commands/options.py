@@ -1,7 +1,5 @@
 """Options that are generated from the fields of settings, and what all commands' options share."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

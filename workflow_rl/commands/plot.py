@@ -1,7 +1,5 @@
 """The command `plot`: learning curves or timelines as a picture."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

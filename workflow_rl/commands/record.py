@@ -1,7 +1,5 @@
 """The command `record`: write episodes of an agent to a file that others can read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The command `report`: one or more runs on one HTML page."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """The command that trains both sides of an environment against each other."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The command that trains a population: policies that learn from each other's success."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

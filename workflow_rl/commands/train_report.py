@@ -1,7 +1,5 @@
 """What a training command prints at its end."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

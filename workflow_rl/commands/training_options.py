@@ -1,7 +1,5 @@
 """The options of training commands, and the fields of a run's config that they give."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any

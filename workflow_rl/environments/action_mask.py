@@ -6,8 +6,6 @@ Masks in `info` or in observations are conventions of Gymnasium and PettingZoo. 
 policies see masks. Another entry of observations, `privileged_obs`, is only for a critic.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import math

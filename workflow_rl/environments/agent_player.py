@@ -1,7 +1,5 @@
 """What `load_agent` returns: a trained agent that plays, or a team of several agents."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias

@@ -1,7 +1,5 @@
 """Base classes for a user's simulator that steps many environments in one call, and its envs."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The values that determine an episode besides the policy: its number, variant and seeds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What `check-env` finds out about an environment, in a worker."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import time

@@ -1,7 +1,5 @@
 """Gymnasium environments with flat observations, and with actions in the form of policies."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """A base class for a user's simulator that steps many teams in one call, and its BatchedEnv."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """A team of a PettingZoo ParallelEnv or AECEnv as one Gymnasium environment: see `agents.team`."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType

@@ -5,8 +5,6 @@ et al. (2021), "Deep Reinforcement Learning at the Edge of the Statistical Preci
 2108.13264, section 4. The paper's score of a run is here an agent's mean return in a task.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias

@@ -4,8 +4,6 @@ For other values, the interval is good if there are many values. Of 95% interval
 values, 89% hold the true mean with 5 values, and 94% with 100 values.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections import Counter

@@ -3,8 +3,6 @@
 A measure is a total of an episode, a share, or a time, which the episode's end may cut off.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias

@@ -1,7 +1,5 @@
 """A folder for the Hugging Face Hub: an agent, and a model card with the facts of its run."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from contextlib import suppress

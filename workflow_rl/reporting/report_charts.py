@@ -1,7 +1,5 @@
 """The charts of a report: Plotly figures, drawn by the page in its own colours."""
 
-from __future__ import annotations
-
 import html
 import itertools
 import math

@@ -1,7 +1,5 @@
 """The runs of a report, as they are read from their folders."""
 
-from __future__ import annotations
-
 import logging
 import math
 import os

@@ -1,7 +1,5 @@
 """The page of a report, and the sections that runs on any environment have."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence

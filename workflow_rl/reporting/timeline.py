@@ -1,7 +1,5 @@
 """Traces as pictures: a bar for every worker and for the learner, coloured by activity."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The config of a training run. It is frozen, resolved and checked, and is saved with the run."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Collection, Mapping

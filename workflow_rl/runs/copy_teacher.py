@@ -1,8 +1,6 @@
 """Before a new agent learns, train it to copy a teacher, which is a scripted or a trained agent.
 Also record the episodes that a teacher plays."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path

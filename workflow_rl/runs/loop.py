@@ -1,7 +1,5 @@
 """The training loop of both trainers: collect, learn, log, save."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import signal

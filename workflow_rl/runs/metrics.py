@@ -1,7 +1,5 @@
 """The figures of a run: the columns of metrics.csv, the row of an update, and the summary."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

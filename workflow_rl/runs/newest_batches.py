@@ -1,7 +1,5 @@
 """Batches that are collected without pause, with the newest weights: whole, or first-come."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import threading

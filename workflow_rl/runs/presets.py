@@ -3,8 +3,6 @@
 A preset of `first-come` batches without steps_per_update has batches of one worker's unroll.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.plug_ins import plug_ins

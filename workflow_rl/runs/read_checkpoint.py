@@ -1,8 +1,6 @@
 """What a checkpoint means: whose run it is of, where that run stands, and its agent, which another
 agent can begin with or go on from. Nothing in the file is run."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import deque
 from collections.abc import Mapping

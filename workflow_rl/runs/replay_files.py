@@ -6,8 +6,6 @@ does not name are removed. So a run that is killed at any moment leaves a checkp
 files.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Plan how to resume a run that was stopped, or to extend a finished run."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Load a trained agent from a run folder, a checkpoint or a policy file."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import logging

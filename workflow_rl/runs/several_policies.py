@@ -4,8 +4,6 @@ Each policy has a run's folder. One file beside these folders describes the poli
 names of a population follow Sample Factory (Petrenko et al. 2020). Does not import torch.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ private folder of the user, and is never copied into a run. A file with a valid 
 here. Every other file is a stranger's, and the classes that it names are not imported.
 """
 
-from __future__ import annotations
-
 import hmac
 import json
 import os

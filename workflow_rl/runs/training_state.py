@@ -1,7 +1,5 @@
 """The state of a run without its agent: counters and the last returns."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field

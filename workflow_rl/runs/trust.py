@@ -4,8 +4,6 @@ The signature in a file shows whether the file is the user's own: see `signature
 gets the user's signature.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

@@ -1,8 +1,6 @@
 """The attackers that an environment brings: those that were written by hand play against frozen
 agents, and new attackers begin as copies of the worst."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

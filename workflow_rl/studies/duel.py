@@ -6,8 +6,6 @@ new pairs play each other, and the table of payoffs gives the next mixtures. The
 records each finished part, so that a killed duel continues from there.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

@@ -1,7 +1,5 @@
 """The settings of a duel. Imports no torch: the command line reads its defaults here."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """The folder of a duel: one file with the duel's record, and a run's folder for each policy."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

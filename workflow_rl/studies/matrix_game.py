@@ -1,7 +1,5 @@
 """Two-player zero-sum games as tables of payoffs: equilibria, and whom to learn against."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

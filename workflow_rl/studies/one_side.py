@@ -1,7 +1,5 @@
 """One side of an environment of several agents, against frozen agents of the other side."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import functools

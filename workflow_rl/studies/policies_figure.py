@@ -4,8 +4,6 @@ Of one run: returns, settings, and who copied whom. Of a duel: the payoff table,
 generation met, and what is left to gain.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from pathlib import Path

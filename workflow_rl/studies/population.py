@@ -4,8 +4,6 @@ So the number of workers, kills and resumes do not change a population. Jaderber
 "Population based training of neural networks", algorithm 1, with truncation selection.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 Akiba et al. 2019, "Optuna: a next-generation hyperparameter optimization framework".
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import sys

@@ -1,7 +1,5 @@
 """The database of a search's study, which may be a stranger's."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 from pathlib import Path

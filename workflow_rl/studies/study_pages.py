@@ -1,7 +1,5 @@
 """The page about runs and studies, with what a duel and `exploit` have left in their folders."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 docs/reference/episodes.md describes the arrays for other readers and writers.
 """
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections.abc import Mapping, Sequence

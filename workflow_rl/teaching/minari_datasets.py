@@ -3,8 +3,6 @@
 The library decides where a dataset is stored.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import hashlib

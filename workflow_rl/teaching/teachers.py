@@ -1,7 +1,5 @@
 """Teachers, such as a user's function, the episodes that a teacher plays, and texts about them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The arguments of CAGE-2 with orders."""
 
-from __future__ import annotations
-
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator

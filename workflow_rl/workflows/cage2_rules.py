@@ -3,8 +3,6 @@
 Submissions contain a copy of this module, so it needs only NumPy and `agents`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

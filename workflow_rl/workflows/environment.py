@@ -1,7 +1,5 @@
 """CAGE-2, with a blue agent that keeps to an order, as the Environment of a run."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from dataclasses import dataclass

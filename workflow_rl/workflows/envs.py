@@ -1,7 +1,5 @@
 """Wrap a Gymnasium environment, so that the environment's agent keeps to an order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

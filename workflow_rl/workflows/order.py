@@ -4,8 +4,6 @@ An order is a tuple of all groups' numbers: the first group is fixed first. Subm
 copy of this module, so it needs only NumPy.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Collection, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Wrap an EnvBatch, so that its agent keeps to an order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Make the page of `search-workflow`, which lists orders from best to worst."""
 
-from __future__ import annotations
-
 from workflow_rl.reporting.pages import escaped, number, table
 from workflow_rl.reporting.report_charts import chart, means_figure
 from workflow_rl.reporting.report_sections import Section, page

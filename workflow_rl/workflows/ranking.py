@@ -1,7 +1,5 @@
 """Rank orders by their totals, and tell whether the order matters."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -7,8 +7,6 @@ bit of the group that is due, which has to be fixed next, is 1. Submissions cont
 module, so it needs only NumPy and `agents`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 

@@ -5,8 +5,6 @@ returns of each game's first 30, 50 and 100 steps, as in the challenge's nine ce
 were trained against one red agent, and in all other environments, the total is one game's return.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeGuard

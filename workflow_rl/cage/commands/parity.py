@@ -1,7 +1,5 @@
 """The command `parity` compares episodes in the compiled simulator with episodes in CybORG."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The command `train-champion` trains agents, chooses the strongest, and scores it."""
 
-from __future__ import annotations
-
 import shlex
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Records of Blue's observations. Compiled code and CybORG fill equal records."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Red agents that draw actions at random outside the simulators, to test rare states."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 

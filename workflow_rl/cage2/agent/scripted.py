@@ -4,8 +4,6 @@
 `BlueReactRestoreAgent`. `decoys` is the strongest scripted agent.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

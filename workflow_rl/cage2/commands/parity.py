@@ -1,7 +1,5 @@
 """CAGE-2's part of the command `parity`, which compares CybORG with the compiled simulator."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The compiled simulator of many networks, which step in one call, and the EnvBatch of workers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Blue's actions on the network."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.cage2.compiled import hosts, state, tables

@@ -1,7 +1,5 @@
 """Describe a compiled network in plain values and in CybORG's words, for comparison with CybORG."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Begin an episode in one network, and play its steps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.cage2.compiled import tables

@@ -1,7 +1,5 @@
 """A `random.Random` that draws from an episode's generator, for attackers written in Python."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Let the processor fetch an env's memory before the env steps. Envs step one after the other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The processes, PIDs and ports of a host. The functions follow CybORG's `Host` and `State`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.cage2.compiled import state, tables

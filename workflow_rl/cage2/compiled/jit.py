@@ -1,7 +1,5 @@
 """Compile the simulator, and define instructions that only compiled code has."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Count the costs of a step in compiled networks: see `cage2.costs`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.cage2 import costs as definitions

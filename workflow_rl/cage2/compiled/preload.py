@@ -3,8 +3,6 @@
 The import compiles the simulator and Blue's belief, or loads their compiled code from disk. All
 workers share the memory of this code."""
 
-from __future__ import annotations
-
 import gc
 
 import workflow_rl.collection.worker  # noqa: F401

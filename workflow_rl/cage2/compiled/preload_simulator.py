@@ -3,8 +3,6 @@
 Blue's belief takes longest to compile. Without the belief, workers start sooner on a new machine.
 """
 
-from __future__ import annotations
-
 import gc
 
 import workflow_rl.collection.worker  # noqa: F401

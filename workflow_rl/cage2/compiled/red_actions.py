@@ -1,7 +1,5 @@
 """Red's actions: how an action changes the network, what Blue can see, and what Red learns."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.cage2.compiled import hosts, state, tables

@@ -2,8 +2,6 @@
 
 The input is the network right before Red acted. The functions repeat the action's random draws."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

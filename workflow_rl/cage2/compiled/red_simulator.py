@@ -1,7 +1,5 @@
 """The compiled simulator of many networks, in which a caller or attacker chooses Red's actions."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType

@@ -3,8 +3,6 @@
 `Scenario.red_action_names` numbers Red's actions. If Red does not know an action's target yet,
 CybORG refuses the action: the action fails and changes nothing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

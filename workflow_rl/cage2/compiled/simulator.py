@@ -1,7 +1,5 @@
 """One compiled network with the interface of all simulators."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

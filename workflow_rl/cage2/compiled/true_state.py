@@ -3,8 +3,6 @@
 The bits leave out only the generator of random numbers. The protocol does not score agents that see
 the true state. Training such an agent measures what hidden information costs Blue."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.cage2.compiled import tables

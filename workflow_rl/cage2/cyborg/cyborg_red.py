@@ -4,8 +4,6 @@ The user's class derives from csle-cyborg's `BaseAgent`. Its code imports action
 random generator from the published csle-cyborg, but the simulator has a private copy of these. So
 this module copies the class by value. The copied class uses the private copy of csle-cyborg."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Iterator

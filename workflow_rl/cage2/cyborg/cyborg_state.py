@@ -1,7 +1,5 @@
 """Describe CybORG's network as `compiled.cyborg_words` describes a compiled network."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -4,8 +4,6 @@ CybORG imports Stable-Baselines3 for one agent, which is never used here. CybORG
 Stable-Baselines3, and its import would load torch. This module lets the package and a user's code
 import csle-cyborg without Stable-Baselines3. Every worker imports this module."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Check an installation: the speeds of CAGE-2's simulators, and the weights of a reference run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 An env imports CybORG and fills caches, which stay when the env is gone. All workers share the
 memory of these modules and caches."""
 
-from __future__ import annotations
-
 import gc
 
 import workflow_rl.collection.worker  # noqa: F401

@@ -1,7 +1,5 @@
 """A private second copy of csle-cyborg, which can be changed and pickled."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import operator

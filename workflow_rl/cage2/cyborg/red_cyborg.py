@@ -1,7 +1,5 @@
 """A red agent of CybORG whose actions a caller chooses, and Red's observations in plain values."""
 
-from __future__ import annotations
-
 import importlib
 from enum import Enum
 from ipaddress import IPv4Address, IPv4Network

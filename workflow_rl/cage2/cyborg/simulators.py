@@ -2,8 +2,6 @@
 
 Only this package's modules import CybORG. These modules never import torch: workers stay small."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 from pathlib import Path

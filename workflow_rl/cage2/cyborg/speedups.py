@@ -10,8 +10,6 @@ episodes with the published csle-cyborg.
 The changes are made in a private copy of the package (see `private_cyborg`). The published
 csle-cyborg stays as it is in the same process."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The published CybORG, unmodified, with the challenge's own wrapper."""
 
-from __future__ import annotations
-
 import copy
 import importlib
 import random

@@ -1,7 +1,5 @@
 """The template from which every episode of the sped-up csle-cyborg starts."""
 
-from __future__ import annotations
-
 import functools
 import random
 from ipaddress import IPv4Address, IPv4Network

@@ -1,7 +1,5 @@
 """The environment of both sides of CAGE Challenge 2, with PettingZoo's ParallelEnv interface."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, SupportsIndex
 

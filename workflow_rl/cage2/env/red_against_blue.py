@@ -1,7 +1,5 @@
 """The simulator in which Red's policy learns, against a Blue that does not learn."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The Gymnasium environment of CAGE Challenge 2 from Red's side, for training an attacker."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any, Protocol, SupportsIndex
 

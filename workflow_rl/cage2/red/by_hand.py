@@ -2,8 +2,6 @@
 
 They play on any network. `roster.LIBRARY` has their names for `--red-agent`."""
 
-from __future__ import annotations
-
 import random
 
 from workflow_rl.cage2.attackers import Seen

@@ -1,7 +1,5 @@
 """Compute the row that `Cage2RedEnv` would show, for simulators that do not make this row."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -3,8 +3,6 @@
 The reader takes only mappings, lists and plain values, and notes the line of every entry. It never
 imports or calls what a file names, and opens no file outside of the scenario's folder."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -1,7 +1,5 @@
 """Load the scenario or the family of scenarios that a user names."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 A cell is one red agent and one length of episodes. Its score is the mean total reward of 1000
 episodes, unless a note gives another number. None means that the source gives no figure."""
 
-from __future__ import annotations
-
 import functools
 import json
 import statistics

@@ -2,8 +2,6 @@
 
 A cell of the protocol is one red agent and one length of episodes."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import random

@@ -3,8 +3,6 @@
 A recorded episode is an episode of one of an evaluation's cells, with the same seeds. The compiled
 simulator plays, or CybORG if only CybORG can play the red agent."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

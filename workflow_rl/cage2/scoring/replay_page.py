@@ -1,7 +1,5 @@
 """Make the HTML page of a recorded episode, and compare the episode with CybORG."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

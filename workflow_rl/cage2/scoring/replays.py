@@ -1,7 +1,5 @@
 """The guest's hook `replays`, which makes pages that show episodes of CAGE-2."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated

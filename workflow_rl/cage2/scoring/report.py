@@ -1,7 +1,5 @@
 """The sections of a report about runs on CAGE-2: scores, what Blue does, and replays."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import os

@@ -1,7 +1,5 @@
 """The guest's hook `scoring`, which scores agents of CAGE-2 by the challenge's protocol."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any

@@ -3,8 +3,6 @@
 The episodes have their own seeds, `SeedStream.SELECTION`. Training and evaluations do not use them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A named team of CAGE-4, as `load_agent` returns it. The team takes PettingZoo's dictionaries."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

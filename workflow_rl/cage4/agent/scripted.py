@@ -1,7 +1,5 @@
 """Blue teams that do not learn: baselines, and teams that lead simulators into rare states."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping, Sequence
 

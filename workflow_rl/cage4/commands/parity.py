@@ -1,7 +1,5 @@
 """CAGE-4's part of the command `parity`, which compares CybORG with the compiled simulator."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The actions of blue and red agents, as tables."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

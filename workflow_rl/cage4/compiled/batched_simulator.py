@@ -1,7 +1,5 @@
 """Many environments at once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What blue agents do. Follows CybORG's blue actions, `Monitor` and `RestoreFromBackup`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.cage4.compiled import actions, constants, hosts

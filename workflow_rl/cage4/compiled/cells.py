@@ -1,7 +1,5 @@
 """Linked lists of cells. A cell's index is 1 or more, and 0 means that there is no cell."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.cage4.compiled.jit import compiled, int64

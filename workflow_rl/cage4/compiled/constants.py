@@ -3,8 +3,6 @@
 The tables follow `EnterpriseScenarioGenerator`, `BlueRewardMachine` and the wrappers. A host's
 number is its index in `scenario4.HOST_NAMES`. A zone's number is its index in `scenario4.ZONES`."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The start of an episode. Follows `EnterpriseScenarioGenerator`, and `State.__init__`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.cage4.compiled import constants

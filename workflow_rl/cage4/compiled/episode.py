@@ -1,7 +1,5 @@
 """One step of an episode. Follows `SimulationController.step`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.cage4.compiled import actions

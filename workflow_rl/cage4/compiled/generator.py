@@ -6,8 +6,6 @@ Interval" (2019). A draw of 32 bits uses half a word. The other half is kept for
 
 A generator `g` is any record with the fields of GENERATOR."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

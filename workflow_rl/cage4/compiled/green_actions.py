@@ -1,7 +1,5 @@
 """What green agents do. Follows `GreenLocalWork`, `GreenAccessService` and `PhishingEmail`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.cage4.compiled import constants, hosts

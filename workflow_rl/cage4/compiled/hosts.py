@@ -1,7 +1,5 @@
 """What happens on a host. Follows CybORG's `Host`, `HostEvents`, `Process` and `StopProcess`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.cage4.agent.raw_record import FIRST_PORT

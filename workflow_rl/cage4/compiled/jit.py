@@ -1,7 +1,5 @@
 """How CAGE-4's simulator is compiled, and an operation on 128 bits that numba lacks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The costs of a step, counted from networks' records: see `scenario.costs`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What blue agents see. Follows `BlueFlatWrapper` and `BlueFixedActionWrapper`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -2,8 +2,6 @@
 
 The import compiles the simulator or loads it from disk, once, into memory that workers share."""
 
-from __future__ import annotations
-
 import gc
 
 import workflow_rl.collection.worker  # noqa: F401

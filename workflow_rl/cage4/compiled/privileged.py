@@ -16,8 +16,6 @@ The true state of an agent's zones has 20 numbers:
     18, 19   the steps for which the blue agent is busy; 1 if the red agent has acted
     Numbers 11, 12, 15, 17 and 18 are scaled down for the network that reads them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.cage4.compiled import constants

@@ -1,7 +1,5 @@
 """Writes what a step showed the blue agents into a record of `raw_record.RAW`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.cage4.agent import raw_record

@@ -1,7 +1,5 @@
 """What red agents do. Follows all classes of red actions except the exploits."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.cage4.compiled import actions, constants, hosts, state

@@ -1,7 +1,5 @@
 """What red agents choose. Follows `FiniteStateRedAgent` and `RandomSelectRedAgent`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -2,8 +2,6 @@
 
 Follows `replace_action_if_invalid` and the observations of CybORG's red agents."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.agents.team import ACTS, BUSY, CUT_OFF

@@ -1,7 +1,5 @@
 """What red agents remember. Follows `FiniteStateRedAgent` and `ActionSpace.update`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.cage4.compiled import actions, constants

@@ -1,7 +1,5 @@
 """The sessions of red agents. Follows `State.add_session` and `RedAbstractSession`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.cage4.compiled import cells

@@ -1,7 +1,5 @@
 """Many networks at once, in which the caller also chooses what red agents do."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

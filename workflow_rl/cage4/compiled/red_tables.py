@@ -1,7 +1,5 @@
 """The programs of `FiniteStateRedAgent` and `DiscoveryFSRed`, as tables."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

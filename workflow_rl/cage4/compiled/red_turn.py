@@ -1,8 +1,6 @@
 """How red sessions change at the end of a step. Follows `different_subnet_agent_reassignment` and
 `RedSessionCheck`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.cage4.compiled import state

@@ -1,7 +1,5 @@
 """The compiled simulator of one network."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ lists of children and of scanned hosts, and a scanned host has a list of ports. 
 index of a list's first cell, or 0 if the list is empty. A log of all draws has the ephemeral ports.
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import fields
 from typing import Any

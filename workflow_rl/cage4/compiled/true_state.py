@@ -3,8 +3,6 @@
 See `cyborg.true_state` for the lists. The constants below are what the record lacks: names, and
 facts that are equal in all episodes."""
 
-from __future__ import annotations
-
 from collections import namedtuple
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The user's checkout of CAGE Challenge 4: where its folder is, and a check of its commit."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """NumPy's generator in Python: with equal draws, but a single draw is five times as fast."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate

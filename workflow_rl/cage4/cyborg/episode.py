@@ -1,7 +1,5 @@
 """An episode on the sped-up copy of CybORG 4: the loop of `SimulationController`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """The green agents of an episode of CybORG 4, without a Python object for each action."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from workflow_rl.cage4.cyborg.measures import GREEN_ACCESS, GREEN_WORK, Executed

@@ -1,7 +1,5 @@
 """Checks of an installation for CAGE-4: the checkout of CybORG 4."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

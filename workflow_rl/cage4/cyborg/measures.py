@@ -1,7 +1,5 @@
 """The costs of a step, from CybORG's state and the executed actions: see `scenario.costs`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Self
 

@@ -3,8 +3,6 @@
 The module makes a simulator, which imports CybORG once, into memory that all workers share.
 """
 
-from __future__ import annotations
-
 import gc
 
 import workflow_rl.collection.worker  # noqa: F401

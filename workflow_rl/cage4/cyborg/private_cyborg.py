@@ -4,8 +4,6 @@ One process can hold the published CybORG and the sped-up copy. After an import,
 is free again, so that the process can import another CybORG.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Iterator

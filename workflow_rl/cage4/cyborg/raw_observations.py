@@ -1,7 +1,5 @@
 """What CybORG 4 itself shows a blue agent, as dictionaries of plain values."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

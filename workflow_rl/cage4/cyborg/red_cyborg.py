@@ -1,7 +1,5 @@
 """CybORG 4 whose red agents do what the caller chooses, and what CybORG shows these agents."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What a red agent sees in CybORG 4, and which actions the agent then knows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 KNOWLEDGE = ("subnet", "ip_address", "hostname", "agent")

@@ -5,8 +5,6 @@ action, or a constant of its generator. Subclasses change only this value, so th
 draws. For the challenge's values, CybORG's own classes play.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The simulators of CAGE Challenge 4 by name. A simulator is imported when it is made."""
 
-from __future__ import annotations
-
 import importlib
 from typing import cast
 

@@ -1,7 +1,5 @@
 """The sped-up CybORG 4 as a simulator. See `speedups` for what is left out, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

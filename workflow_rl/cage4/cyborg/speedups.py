@@ -11,8 +11,6 @@ CybORG's own code still plays the red agents, and the actions of blue and red. T
 draws is unchanged. Tests compare whole episodes with the published CybORG.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from functools import cache

@@ -1,7 +1,5 @@
 """The published CybORG 4, behind the challenge's own wrapper."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -25,8 +25,6 @@ A mapping becomes a list of pairs. Every list has the order of CybORG's containe
 Enum becomes its name, or its value if the Enum is one of strings.
 """
 
-from __future__ import annotations
-
 import functools
 from enum import Enum
 from ipaddress import IPv4Address, IPv4Network

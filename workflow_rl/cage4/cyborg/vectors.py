@@ -1,7 +1,5 @@
 """The blue agents' vectors, masks and actions, as CybORG's wrappers make them, for one episode."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """The arguments of CAGE-4 as an environment to train on, with their ranges and descriptions."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator

@@ -1,7 +1,5 @@
 """CAGE-4 as the Environment of a run. Workers receive a pickled copy."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """CAGE Challenge 4 with PettingZoo's ParallelEnv interface, on every simulator."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

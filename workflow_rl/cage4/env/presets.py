@@ -1,7 +1,5 @@
 """Defaults of whole runs on CAGE-4, as fields of a TrainConfig."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workflow_rl.cage4.scenario.scenario4 import SCENARIOS

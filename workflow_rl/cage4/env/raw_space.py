@@ -1,7 +1,5 @@
 """The space of raw observations."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from gymnasium.spaces import Space

@@ -1,7 +1,5 @@
 """CAGE-4 envs in which a red team learns against blue teams that do not learn."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """CAGE-4 from Red's side as the Environment of a run. Workers receive a pickled copy."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path

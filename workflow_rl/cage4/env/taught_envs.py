@@ -1,7 +1,5 @@
 """CAGE-4 envs whose rows end with a teacher's choices: see `Guest.teaching`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The CAGE-4 envs in which the policies of a blue team learn."""
 
-from __future__ import annotations
-
 import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence

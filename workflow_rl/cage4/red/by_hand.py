@@ -3,8 +3,6 @@
 Each class attacks in another way. `--red-agent` takes the names in `roster.LIBRARY`.
 """
 
-from __future__ import annotations
-
 import random
 
 from workflow_rl.cage4.attackers import AgentSees

@@ -6,8 +6,6 @@ zones. CybORG accepts an action only if the agent knows the action's target. Cyb
 actions by InvalidActions, which fail.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

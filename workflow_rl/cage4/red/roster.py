@@ -1,8 +1,6 @@
 """The red agents that Blue can play against: CybORG's classes, trained teams, the library's
 attackers, and users' attackers."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path

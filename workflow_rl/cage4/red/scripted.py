@@ -1,7 +1,5 @@
 """Red teams that do not learn, for comparisons. They lead simulators into rare states."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 

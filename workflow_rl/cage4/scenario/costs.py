@@ -4,8 +4,6 @@ A host *counts* if Red can take and lose the host. All users' hosts and servers 
 host on which Red begins. Routers and the internet's host do not count: Red cannot take them.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from workflow_rl.cage4.scenario.scenario4 import HOST_NAMES

@@ -4,8 +4,6 @@ CybORG 4.0 at commit `checkout.COMMIT` is the reference. Every simulator repeats
 seed gives the same episode, bit for bit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 

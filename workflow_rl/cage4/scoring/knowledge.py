@@ -4,8 +4,6 @@ See `simulator_protocol.Simulator.raw_observations`. A team that reads only the 
 less.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Known scores on CAGE Challenge 4, each with the simulator that gave it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """What is measured in a blue team's episodes, beside the rewards."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 

@@ -4,8 +4,6 @@ The compiled simulator plays the episode as the evaluation does. Hosts, zones an
 numbers of `compiled.constants` and `compiled.actions`.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

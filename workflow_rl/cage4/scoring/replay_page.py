@@ -1,7 +1,5 @@
 """An episode of CAGE-4 to watch, as one HTML page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Episodes of CAGE-4 as pages. The guest's hook `replays`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple

@@ -1,7 +1,5 @@
 """The sections of a report about runs on CAGE-4: scores, and what the team does."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 

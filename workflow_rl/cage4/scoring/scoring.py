@@ -1,7 +1,5 @@
 """How teams are scored on CAGE-4: by the challenge's evaluation. The guest's hook `scoring`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """The choice of a run's best team, by scores on episodes that are used only for this choice."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

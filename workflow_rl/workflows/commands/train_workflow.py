@@ -1,7 +1,5 @@
 """The command `train-workflow` trains an agent that fixes groups of hosts in any given order."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Fill a folder to submit. Its agent takes an order."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from workflow_rl.cage2.scoring.submission import export

@@ -1,7 +1,5 @@
 """Fill a folder to submit: the policy, copies of the modules that it needs, and an evaluation."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Write the folder of a submission to CAGE Challenge 4: policies, and copies of acting modules."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from workflow_rl.agents.policies.team_policy import TeamParameters

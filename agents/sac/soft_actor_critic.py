@@ -4,11 +4,9 @@ Haarnoja et al. 2018, "Soft Actor-Critic Algorithms and Applications"; for one c
 Christodoulou 2019, "Soft Actor-Critic for Discrete Action Settings".
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import torch
@@ -180,7 +178,7 @@ class _Drawn(NamedTuple):
     is_within: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, outputs: FloatArray, random: np.random.Generator) -> _Drawn:
+    def of(cls, outputs: FloatArray, random: np.random.Generator) -> Self:
         mean, log_std = np.split(outputs, 2, axis=1)
         low, high = LOG_STD_LIMITS
         is_within = (log_std > low) & (log_std < high)

@@ -1,13 +1,11 @@
 """The positions of envs in their episodes, and the episodes or unrolls that workers play."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -41,12 +39,12 @@ class EnvPosition(NamedTuple):
         return episode_spec(self.run_seed, self.episode, self.variants, total=total)
 
     @property
-    def next(self) -> EnvPosition:
+    def next(self) -> Self:
         numbers = itertools.count(self.episode + self.stride, self.stride)
         episode = next(number for number in numbers if number not in self.skipped)
         return self._replace(episode=episode, actions=None, begun_with=None)
 
-    def after(self, trajectory: Trajectory) -> EnvPosition:
+    def after(self, trajectory: Trajectory) -> Self:
         assert trajectory.episode == self.episode
         if trajectory.ended:
             return self.next

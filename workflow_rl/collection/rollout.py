@@ -1,10 +1,8 @@
 """The rollout that a collection returns, the interface of collectors, and utilisation."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 
@@ -92,7 +90,7 @@ class Rollout(NamedTuple):
             return len(self.trajectories)
         return self.steps_to_learn / num_steps_per_env
 
-    def dropped(self) -> Rollout:
+    def dropped(self) -> Self:
         """Return the rollout without its trajectories, which count as dropped."""
         return self._replace(
             trajectories=[],

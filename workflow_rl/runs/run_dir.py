@@ -1,7 +1,5 @@
 """The files that a run writes in its folder: config, metrics, checkpoints, events, summary."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import fcntl
@@ -17,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import numpy as np
 
@@ -149,7 +147,7 @@ class RunDir:
         # The run is not finished any more. On a full disk, an earlier write has failed.
         remove_own(self.path / "summary.json")
 
-    def __enter__(self) -> RunDir:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -1,10 +1,9 @@
 """Search for the order with which trained agents have the best totals."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from tqdm import tqdm
@@ -34,7 +33,7 @@ class OrderedAgents:
     rules: WorkflowRules
 
     @classmethod
-    def load(cls, runs: Sequence[Path]) -> OrderedAgents:
+    def load(cls, runs: Sequence[Path]) -> Self:
         """Load agents of run folders, checkpoints or policy files.
 
         Raises UserError for a wrong file. Raises ConfigError if the environments differ or take no

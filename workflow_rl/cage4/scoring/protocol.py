@@ -5,8 +5,6 @@ each episode with a reset without a seed. It does not count the step that ends a
 rewards of an episode of 500 steps count. This module writes the files that the original writes.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator
@@ -15,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -202,7 +200,7 @@ class _Logs:
         self._folder = folder
         self._bodies: dict[str, IO[str]] = {}
 
-    def __enter__(self) -> _Logs:
+    def __enter__(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
             require_no_links(*(self._folder / name for name in _FILES))

@@ -189,7 +189,7 @@ def _evaluate(agent: Path | None, options: Mapping[str, Any]) -> bool:
     scoring = scoring_of(env_id)
     scripted = {"agent": player.name} if player.actor is None else {}
     settings = given_settings(scoring.settings, {**options, **scripted}, scripted)
-    for name, value in [("video", options["video"]), *settings]:
+    for name, value in settings:
         if isinstance(value, Path):
             require_writable_folder(value, spelling(name))
     json_path = options["json_path"]

@@ -68,8 +68,8 @@ def train_duel(**options: Any) -> None:
     from workflow_rl.studies.duel import checked_sides, run_duel
 
     require_ready(config)
+    checked_sides(config, settings, start)
     if options["dry_run"]:
-        checked_sides(config, settings, start)
         show_config(config, options)
         for name, value in settings.to_dict().items():
             click.echo(f"{name}: {printable(value)}")

@@ -30,7 +30,13 @@ from workflow_rl.environments.source import guests
 from workflow_rl.errors import ConfigError
 from workflow_rl.evaluation.intervals import Mean, mean_of
 from workflow_rl.machine_facts import usable_cores
-from workflow_rl.output_files import NOT_OURS, copy_file, read_json, sha256_of
+from workflow_rl.output_files import (
+    NOT_OURS,
+    copy_file,
+    read_json,
+    require_writable_folder,
+    sha256_of,
+)
 from workflow_rl.portable import load_elsewhere
 from workflow_rl.progress_bar import Progress
 from workflow_rl.terminal import fitting
@@ -362,6 +368,7 @@ def record_video(
 
     if not isinstance(environment, GymnasiumEnvironment):
         raise ConfigError("video", f"{environment.env_id} draws no pictures")
+    require_writable_folder(folder, "--video")
     name = f"{environment.label}-episode-0.mp4"
     # Gymnasium writes through links. So it writes into a new folder, where nobody can place a link.
     with TemporaryDirectory(dir=folder) as temporary:

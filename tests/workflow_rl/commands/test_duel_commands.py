@@ -9,6 +9,12 @@ OPTIONS = f"--env examples.small_games:Matrix --sides first=first,*=second --env
 SMALL = "--total-episodes 32 --episodes-per-update 16 --hidden-sizes 4"
 
 
+def test_a_refused_duel_makes_no_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    refused(call("train-duel", OPTIONS, GAME, SMALL, "--copy-known"), "brings no attackers")
+    assert not [*tmp_path.iterdir()]
+
+
 def test_the_commands_end_to_end(tmp_path):
     duel, attackers, page = tmp_path / "duel", tmp_path / "attackers", tmp_path / "report.html"
     played = "--generations 1 --payoff-episodes 8 --run-dir"

@@ -158,6 +158,7 @@ def test_mistakes_in_an_evaluation(cart_pole_run, tmp_path):
     (tmp_path / "file").touch()
     refused(call("evaluate", cart_pole_run, "--video", tmp_path / "file"), "--video")
     refused(call("evaluate champion --video", tmp_path / "videos"), "--video")
+    assert not (tmp_path / "videos").exists()
 
 
 @pytest.mark.skipif(not HAS_MOVIEPY, reason="moviepy is not installed")

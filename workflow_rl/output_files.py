@@ -252,8 +252,10 @@ def reading(path: Path) -> Iterator[None]:
 
 def _require_file(path: Path, most: int) -> None:
     about = path.stat()
-    if not stat.S_ISREG(about.st_mode) or about.st_size > most:
-        raise ValueError(f"it is no file of at most {most} bytes")
+    if not stat.S_ISREG(about.st_mode):
+        raise ValueError("it is no regular file")
+    if about.st_size > most:
+        raise ValueError(f"it has more than {most:,} bytes")
 
 
 def sha256_of(path: Path) -> str | None:

@@ -167,7 +167,7 @@ def test_the_best_agent_of_a_population_is_a_file(kind: str, made: Path, folder:
     plant(folder, "population/policy-0/best.safetensors", kind)
     for path in ("config.json", "best.safetensors"):
         Path("population/policy-1", path).unlink()
-    with pytest.raises(UserError, match="no file of at most"):
+    with pytest.raises(UserError, match="no regular file"):
         finish_population(Path("population"), [], best=0)
     assert not Path("population/best.safetensors").exists()
 

@@ -122,7 +122,7 @@ def test_json_is_read_as_it_was_written_and_an_error_names_the_file(tmp_path):
     path = tmp_path / "record.json"
     write_json(path, {"seed": 1, "names": ["ä"]})
     assert read_json(path) == {"seed": 1, "names": ["ä"]}
-    with pytest.raises(ValueError, match="no file of at most 9 bytes"):
+    with pytest.raises(ValueError, match="more than 9 bytes"):
         read_json(path, 9)
     lacking = r"record\.json cannot be read: it has no 'score'"
     with pytest.raises(UserError, match=lacking), reading(path):
@@ -174,7 +174,7 @@ def test_a_copy_is_of_a_file_that_ends(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "large").write_bytes(bytes(10))
     for name in ("endless", "pipe", "large"):
-        with pytest.raises(ValueError, match="no file of at most 9 bytes"):
+        with pytest.raises(ValueError, match=r"no regular file|more than 9 bytes"):
             copy_file(tmp_path / name, tmp_path / "copy", 9)
     assert not (tmp_path / "copy").exists()
     copy_file(tmp_path / "large", tmp_path / "copy", 10)

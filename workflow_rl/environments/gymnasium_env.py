@@ -88,7 +88,9 @@ class GymnasiumEnvironment(Gated):
         if self.python:
             raise ConfigError(
                 "env_python",
-                f"only the file mentions the interpreter {self.python}, to be run: {TRUST_IT}",
+                f"only the file mentions the interpreter {self.python}, to be run: give ",
+                "env_python",
+                f", or {TRUST_IT}",
             )
         if self.factory is None and ":" in self.env_id:
             # An environment of this package may make another environment, which an argument names.

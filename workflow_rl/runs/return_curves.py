@@ -6,6 +6,7 @@ import itertools
 import json
 import logging
 import math
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -71,16 +72,19 @@ def running_mean(
     """
     means = []
     window = window or window_of(metrics)
-    for last, row in enumerate(metrics):
+    # For each of the last updates in which an episode of this column ended: the number of episodes
+    # before, their number in this update, and their mean return.
+    ended: deque[tuple[float, float, float]] = deque(maxlen=window + 1)
+    before = 0.0
+    for row in metrics:
+        if row["episodes"] > before and not math.isnan(row[column]):
+            ended.append((before, row["episodes"] - before, row[column]))
+        before = row["episodes"]
         total = weight = 0.0
-        for index in range(last, -1, -1):
-            episodes_before = metrics[index - 1]["episodes"] if index else 0
+        for episodes_before, count, mean in reversed(ended):
             if weight and row["episodes"] - episodes_before > window:
                 break
-            count = metrics[index]["episodes"] - episodes_before
-            if math.isnan(metrics[index][column]):
-                continue  # No episode of this column ended in this update.
-            total += count * metrics[index][column]
+            total += count * mean
             weight += count
         means.append(total / weight if weight else math.nan)
     return means

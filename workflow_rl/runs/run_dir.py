@@ -128,7 +128,8 @@ class RunDir:
         rows = [] if resumed is None else self._rows_until(resumed.training.logged_updates)
         # The user's own algorithm may have other columns now. The old columns remain.
         before = rows[0] if rows else {}
-        self._write_metrics(rows, list(dict.fromkeys([*before, *columns(config)])))
+        unlogged = (resumed and resumed.training.unlogged) or {}
+        self._write_metrics(rows, list(dict.fromkeys([*before, *columns(config), *unlogged])))
         next_update = None if resumed is None else resumed.training.logged_updates + 1
         self._events = EventFile(self.path, config.flat(), next_update)
         self._memory = (resumed and resumed.memory) or []

@@ -104,7 +104,7 @@ def _content(names: Mapping[str, Any]) -> bytes:
 
 def _depends_on_folder(values: Mapping[str, Any]) -> bool:
     """Return whether a value may name a file in the current folder for the user's code, or another
-    interpreter would look for modules there."""
+    interpreter would look for the environment's module there."""
     given: list[Any] = [] if values.get("env") in guests else [values.get("env_args")]
     settings = values.get("settings")
     if isinstance(settings, Mapping):
@@ -113,7 +113,8 @@ def _depends_on_folder(values: Mapping[str, Any]) -> bool:
         not (WORD.fullmatch(text) or _MODULE.fullmatch(text) or os.path.isabs(text))
         for text in texts_in(given)
     )
-    return bool(values.get("env_python")) or any(names_a_file)
+    is_elsewhere = bool(values.get("env_python")) and ":" in str(values.get("env"))
+    return is_elsewhere or any(names_a_file)
 
 
 def _key_places(make: bool) -> Iterator[Path]:

@@ -351,7 +351,7 @@ def test_doctor_and_check_env_say_what_an_interpreter_has():
         assert "gymnasium     warns" not in said
 
 
-def test_a_file_starts_no_interpreter(tmp_path):
+def test_a_file_starts_no_interpreter(tmp_path, monkeypatch):
     config = TrainConfig("async", n_workers=1, **(SMALL | {"env": "CartPole-v1"}))
     run = train(config, tmp_path / "run")
     checkpoint = read_values(run / "checkpoint.safetensors")
@@ -370,3 +370,7 @@ def test_a_file_starts_no_interpreter(tmp_path):
     assert not mark.exists()
     output_of(*resume, "--total-steps", 480, "--quiet", "--env-python", sys.executable)
     assert not mark.exists()
+    # The user named the interpreter, and the id names no module of any folder.
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    output_of("evaluate", run, "--episodes", 1, "--quiet")

@@ -104,6 +104,15 @@ def test_a_resumed_run_drops_what_came_after_its_checkpoint(tmp_path):
     assert entropy == [(1, 0.5), (2, 0.5), (3, 0.25)]
 
 
+def test_an_update_that_waits_for_its_row_may_have_its_own_columns(tmp_path):
+    """The user has changed the algorithm since."""
+    path, row = begun(tmp_path, 1), {**a_row(2), "curiosity": 0.25}
+    checkpoint = Checkpoint(CONFIG.to_dict(), {}, TrainingState(updates=2, unlogged=row))
+    with RunDir(path, CONFIG, resumed=checkpoint) as run:
+        run.log(row)
+    assert read_metrics(path)[1]["curiosity"] == 0.25
+
+
 def test_a_run_that_ended_before_its_first_checkpoint_is_begun_again(tmp_path):
     path = tmp_path / "run"
     RunDir(path, CONFIG).close()

@@ -112,6 +112,11 @@ def test_the_last_mean_is_that_of_the_last_episodes(updates):
     assert running_mean(metrics)[-1] == pytest.approx(sum(chosen) / len(chosen), abs=1e-6)
 
 
+def test_many_equal_rows_take_no_longer():
+    row = {"episodes": 500.0, "env_steps": 5000.0, "return_mean": 3.0}
+    assert running_mean([row] * 50_000) == [3.0] * 50_000
+
+
 def test_rows_of_an_older_version_have_a_window():
     assert window_of([]) == 10
     assert window_of(rows(*[0.0] * 20)) == 20

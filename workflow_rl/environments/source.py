@@ -117,8 +117,7 @@ def make_environment(
         python: the interpreter that plays the environment, see `GymnasiumEnvironment`.
         factory: the user's function that makes the environment, see `GymnasiumEnvironment`.
 
-    Raises:
-        ConfigError: an argument is wrong.
+    Raises ConfigError if an argument is wrong.
     """
     if env_id in guests and factory is None:
         if python:

@@ -19,7 +19,7 @@ from workflow_rl.agents.settings import Settings
 from workflow_rl.collection.schedule import BegunBatch, Share
 from workflow_rl.environments.named_by_file import is_plain, texts_in
 from workflow_rl.errors import ConfigError, UserError
-from workflow_rl.output_files import NOT_OURS, no_pipe
+from workflow_rl.output_files import NOT_OURS, no_pipe, require_numbers
 from workflow_rl.runs.checkpoint import (
     FORMAT,
     LATEST,
@@ -29,12 +29,14 @@ from workflow_rl.runs.checkpoint import (
     writing_of,
 )
 from workflow_rl.runs.config import TrainConfig, require_same_fields
+from workflow_rl.runs.folder import NEEDED
 from workflow_rl.runs.resolve import UnknownSettings
 from workflow_rl.runs.return_curves import RECENT_EPISODES
 from workflow_rl.runs.signature import import_classes, only_the_file_names
 from workflow_rl.runs.training_state import TrainingState
 
 _PARTS = ("format", "config", "agent", "training", "policies", "run_id", "memory")
+_OF_ROW = {*NEEDED, "eval_return_mean", "worker_utilisation"}
 _POLICY = (
     "is a policy file, which acts but has no critic to learn with: give a run's folder or a "
     "checkpoint (.safetensors)"
@@ -95,8 +97,7 @@ def own_config(checkpoint: Checkpoint, path: Path) -> TrainConfig:
 
 
 def own_settings(checkpoint: Checkpoint, path: Path) -> tuple[Algorithm, Settings]:
-    """Return the algorithm of a checkpoint's run, and its settings. Raises UserError, naming
-    `path`."""
+    """Return the algorithm of a checkpoint's run, and its settings. Raises UserError."""
     try:
         import_classes(checkpoint.config)
     except ConfigError as error:
@@ -110,8 +111,7 @@ def own_settings(checkpoint: Checkpoint, path: Path) -> tuple[Algorithm, Setting
 def own_policy(checkpoint: Checkpoint, path: Path) -> Parameters:
     """Return the actor of a checkpoint, if the network fits the checkpoint's config.
 
-    No agent is made, because a config can describe an agent that fills the memory. Raises
-    UserError, naming `path`.
+    No agent is made: a config can describe one that fills the memory. Raises UserError.
     """
     algorithm, settings = own_settings(checkpoint, path)
     try:
@@ -144,7 +144,12 @@ def _begun_batch(values: Any, config: Mapping[str, Any]) -> BegunBatch:
         # Only the config is signed, so only the config may name files for a user's class.
         if ":" in member.network and not is_plain([*{*texts_in(member.network_args)} - named]):
             raise UserError(f"only a batch in it gives {member.network} the name of a file")
-    return BegunBatch(parameters.actor(values["policy_version"]), share and Share._make(share))
+    share = None if share is None else Share._make(share)
+    numbers = (values["policy_version"], *(share or ()))
+    # The last number is that of the episodes, of which all are listed.
+    if not all(type(n) is int and 0 <= n < 2**63 for n in numbers) or numbers[-1] > 10**8:
+        raise ValueError("a batch in it has no share of a run")
+    return BegunBatch(parameters.actor(numbers[0]), share)
 
 
 def _training_state(values: dict[str, Any]) -> TrainingState:
@@ -155,11 +160,18 @@ def _training_state(values: dict[str, Any]) -> TrainingState:
         "recent_variants": deque(map(str, values["recent_variants"]), maxlen=RECENT_EPISODES),
         "recent_costs": deque(_sums(values["recent_costs"]), maxlen=RECENT_EPISODES),
         "evaluated_costs": _sums(values["evaluated_costs"]),
+        "skipped_episodes": list(map(int, values["skipped_episodes"])),
+        "unfinished": list(map(int, values["unfinished"])),
     }
     slots = [_slot(*slot) for slot in values["slots"]]
     state = TrainingState(**{**values, **recent, "slots": slots})
     state.best_score = float(state.best_score)
     _require_numbers(state)
+    if (row := state.unlogged) is not None:
+        require_numbers(*row.values())
+        is_whole = row.keys() >= _OF_ROW and {*map(type, row)} == {str}
+        if not is_whole or row["update"] != state.updates:
+            raise ValueError("its row of metrics is not the last update's")
     return state
 
 
@@ -199,10 +211,7 @@ def restored_agent(agent: LearningAgent, checkpoint: Checkpoint, path: Path) -> 
 
 
 def load_memory(agent: LearningAgent, checkpoint: Checkpoint, run_path: Path) -> None:
-    """Load the steps that the agent remembers, if it has a memory. Raises UserError.
-
-    checkpoint: the latest checkpoint of the run in `run_path`.
-    """
+    """Load the steps that the agent remembers, if it has a memory. Raises UserError."""
     memories = agent.memory()
     if not memories:
         return
@@ -226,8 +235,7 @@ def load_memory(agent: LearningAgent, checkpoint: Checkpoint, run_path: Path) ->
 
 
 def begin_with(agent: LearningAgent, checkpoint: Checkpoint, config: TrainConfig) -> None:
-    """Load the weights of another run's agent. Raises UserError, and ConfigError if the config also
-    has a teacher."""
+    """Load another run's weights. Raises UserError; ConfigError if the config has a teacher."""
     if config.teacher is not None:
         raise ConfigError(
             "teacher",

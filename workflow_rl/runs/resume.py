@@ -31,14 +31,11 @@ def resumed_plan(path: Path, asked: Mapping[str, Any], plug_in: Algorithm | None
     """Return the plan for resuming the run in `path`.
 
     Args:
-        path: the folder of a run with one policy or several.
         asked: new values of fields of a TrainConfig. They may include some of the environment's
             arguments and some settings.
         plug_in: the algorithm, if it is known.
 
-    Raises:
-        UserError: the run cannot be resumed.
-        ConfigError: the new values would make another run.
+    Raises UserError, and ConfigError if the new values would make another run.
     """
     record = population_record(path)
     if record is None:
@@ -212,8 +209,7 @@ def changes_on_resume(saved: Mapping[str, Any], asked: Mapping[str, Any]) -> dic
         saved: the run's saved config, a result of `TrainConfig.to_dict`.
         asked: new values of some fields, settings and arguments, named as in `to_dict`.
 
-    Raises:
-        ConfigError: a new value would make another run.
+    Raises ConfigError if a new value would make another run.
     """
     before, free = flattened(saved), free_on_resume(saved)
     for name, value in flattened({"settings": {}, **asked}).items():

@@ -29,6 +29,7 @@ from workflow_rl.environments.named_by_file import (
 from workflow_rl.environments.source import guests
 from workflow_rl.errors import ConfigError
 from workflow_rl.output_files import made_once, private_folder, read_private
+from workflow_rl.plug_ins import is_ours, plug_ins
 
 SIGNATURE = "signature"
 """The key of the signature among the names."""
@@ -89,8 +90,7 @@ def changed(names: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def _content(names: Mapping[str, Any]) -> bytes:
-    """Return the signed content. Raise TypeError, ValueError or RecursionError for values that are
-    not plain."""
+    """Return the signed content. Raises TypeError, ValueError or RecursionError."""
     values = {name: names[name] for name in names.keys() - {SIGNATURE, CAME_FROM}}
     modules: set[str] = set()
     for text in texts_in(values):
@@ -137,10 +137,13 @@ def classes_in(config: Mapping[str, Any]) -> dict[str, str]:
 
 def unnamed_classes(config: Mapping[str, Any]) -> dict[str, str]:
     """Return the classes of `classes_in` that must not be called: they are not imported, or a
-    stranger's file gives them settings that can name a file."""
+    stranger's file gives them settings that can name a file. So do algorithms of other packages."""
     classes = classes_in(config)
-    if not classes or (not_plain(config) and not made_here(config)):
-        return classes
+    if not_plain(config) and not made_here(config):
+        name = str(config.get("algorithm"))
+        point = plug_ins("algorithms").get(name)
+        is_others = name in algorithm.names() and (point is None or not is_ours(point))
+        return {**({"algorithm": name} if is_others else {}), **classes}
     known = {"algorithm": algorithm.names(), "network": NETWORKS}
     return {what: name for what, name in classes.items() if name not in known[what]}
 
@@ -182,7 +185,7 @@ def only_the_file_names(config: Mapping[str, Any]) -> str:
                 f"its {what} is {name}, a class of a script: put the class in a module, and train "
                 "with that one"
             )
-        if (advice := not_found(what, name)) is not None:
+        if ":" in name and (advice := not_found(what, name)) is not None:
             return advice
     named = " and ".join(f"the {what} {name}" for what, name in classes.items())
     settings = [f"{name}={value!r:.100}" for name, value in not_plain(config).items()]

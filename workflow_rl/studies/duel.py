@@ -253,8 +253,8 @@ def _try_start(
 def _going_on(path: Path, asked: DuelRecord) -> DuelRecord:
     """Return the record with which the duel in a folder goes on. Raise UserError for another."""
     before, free = read_duel(path), {*free_on_resume(asked.config), "generations"}
-    was = {**before.config, **DuelConfig().to_dict(), **before.duel}
-    now = {**asked.config, **asked.duel}
+    was = {**before.config, **DuelConfig().to_dict(), **before.duel, "both sides": [*before.agents]}
+    now = {**asked.config, **asked.duel, "both sides": [*asked.agents]}
     for name in sorted({*was, *now} - free):
         if was.get(name) != now.get(name):
             raise UserError(

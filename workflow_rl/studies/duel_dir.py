@@ -207,6 +207,8 @@ def _require_whole(record: DuelRecord) -> None:
     (first, rows), (second, columns) = record.agents.items()
     if not all(type(name) is str for name in (first, second, *rows, *columns)):
         raise ValueError("its agents have no names")
+    if not record.mixtures and any((rows, columns, record.payoffs, record.intervals)):
+        raise ValueError("it has agents without mixtures")
     size, n_met = (len(rows), len(columns)), len(record.opponents)
     if record.mixtures and any(
         np.array(table, np.float64).shape != size or not np.isfinite(table).all()

@@ -217,7 +217,7 @@ class RunDir:
             rows.writeheader()
             rows.writerows(before)
         self._metrics_file = appending(self.path / "metrics.csv", newline="")
-        self._csv = csv.DictWriter(self._metrics_file, names, math.nan, extrasaction="ignore")
+        self._csv = csv.DictWriter(self._metrics_file, names, restval=math.nan)
 
     def log(self, row: Mapping[str, float]) -> None:
         with self.writing("metrics.csv"):
@@ -259,7 +259,10 @@ class RunDir:
 
     def record_weights(self, digest: str, init_from: bool = False) -> None:
         """Record the digest of the run's first weights, then of the weights after its first
-        updates. Later calls, and calls of a resumed run, do nothing."""
+        updates. Later calls, and calls of a resumed run, do nothing.
+
+        init_from: whether the weights are another run's.
+        """
         if self._record is not None and len(self._record.weights) <= N_UPDATES:
             self._record.init_from |= init_from
             self._record.weights.append(digest)

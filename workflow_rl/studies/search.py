@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 import optuna
+from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState
 from tqdm import tqdm
 
 from workflow_rl.agents.algorithm import DivergedError
 from workflow_rl.collection.cluster_address import NONE
 from workflow_rl.errors import ObservationError, UserError
-from workflow_rl.output_files import NOT_OURS, replacing, write_json
+from workflow_rl.output_files import NOT_OURS, replacing, require_numbers, write_json
 from workflow_rl.reporting import learning_curve
 from workflow_rl.runs.config import TrainConfig
 from workflow_rl.runs.execute import Plan, execute
@@ -119,11 +120,13 @@ class Search:
             trials = study.get_trials(deepcopy=False)
         except Exception as error:
             # SQLAlchemy raises errors of many kinds.
-            raise UserError(f"{self.path / STUDY_FILE} cannot be used: {error}") from None
+            raise UserError(f"{self.path / STUDY_FILE} cannot be used: {error!r:.200}") from None
         try:
             self.finals(study)
             for trial in ranked(study):
                 self.settings(trial)
+            for trial in trials:
+                self._require_own(trial)
         except (*NOT_OURS, RuntimeError) as error:
             raise UserError(
                 f"{file} holds what no search of this package leaves: {error!r:.200}"
@@ -138,6 +141,16 @@ class Search:
                 study.tell(trial.number, state=TrialState.FAIL)
                 study.enqueue_trial(trial.params, trial.user_attrs)
         return study
+
+    def _require_own(self, trial: FrozenTrial) -> None:
+        """Raise an error of NOT_OURS for a trial that no search with these ranges asks for."""
+        require_numbers(*trial.system_attrs.get("fixed_params", {}).values())
+        for name in self.ranges:
+            is_whole = isinstance(getattr(self.config.settings, name), int)
+            kind = IntDistribution if is_whole else FloatDistribution
+            asked = trial.distributions.get(parameter(name))
+            if asked is not None and not (type(asked) is kind and asked.log):
+                raise ValueError(f"{asked} is no range of {name}")
 
     def _own_settings(self) -> dict[str, Any]:
         return {name: getattr(self.config.settings, name) for name in self.ranges}

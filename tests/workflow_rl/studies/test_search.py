@@ -335,6 +335,22 @@ def test_a_study_with_odd_finals_or_of_other_settings_is_one_line(finals, tmp_pa
         search_in(tmp_path).study()
 
 
+@pytest.mark.parametrize("kind", ["categorical", "linear", "whole", "a text", "a list"])
+def test_a_study_whose_trials_no_search_asks_for_is_one_line(kind, tmp_path):
+    study = search_in(tmp_path).study()
+    if kind.startswith("a "):
+        study.enqueue_trial({"epochs": "x" if kind == "a text" else [1]})
+    trial = study.ask()
+    if kind == "categorical":
+        trial.suggest_categorical("epochs", [1, 2])
+    elif kind == "linear":
+        trial.suggest_float("learning_rate", 1e-5, 1e-1)
+    elif kind == "whole":
+        trial.suggest_int("learning_rate", 1, 5, log=True)
+    with pytest.raises(UserError, match="no search of this package"):
+        search_in(tmp_path).study()
+
+
 def test_folders_of_any_name_hold_their_study(tmp_path):
     path = tmp_path / "what?{is}%41this"
     search_in(path).study()

@@ -59,6 +59,7 @@ WHOLE = dict.fromkeys([*NEEDED, "eval_return_mean", "worker_utilisation"], 2.0)
         *(("unlogged", row) for row in ({}, 5, {**WHOLE, "update": math.nan}, {**WHOLE, 3: 4.0})),
         *(("skipped_episodes", episodes) for episodes in (0, [None])),
         ("unfinished", [None]),
+        *(("wall_seconds", 2**62), ("episodes", 1.5), ("diverged", 1), ("updates", "2")),
     ],
 )
 def test_the_counters_in_a_checkpoint_are_of_their_kinds(

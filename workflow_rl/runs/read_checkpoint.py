@@ -37,6 +37,8 @@ from workflow_rl.runs.training_state import TrainingState
 
 _PARTS = ("format", "config", "agent", "training", "policies", "run_id", "memory")
 _OF_ROW = {*NEEDED, "eval_return_mean", "worker_utilisation"}
+MOST_SECONDS = 1e12
+"""Seconds of a run, or steps of an episode. To more, a float would not add a millisecond."""
 _POLICY = (
     "is a policy file, which acts but has no critic to learn with: give a run's folder or a "
     "checkpoint (.safetensors)"
@@ -176,13 +178,14 @@ def _training_state(values: dict[str, Any]) -> TrainingState:
 
 
 def _require_numbers(state: TrainingState) -> None:
-    """Raise ValueError if a count or a number of seconds is not finite."""
-    kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,)}
+    """Raise ValueError if a count or a number of seconds is not finite, or no run has as many."""
+    kinds: dict[Any, tuple[type, ...]] = {int: (int,), float: (int, float), bool: (bool,)}
     for counter in dataclasses.fields(state):
-        value, expected = getattr(state, counter.name), kinds.get(str(counter.type))
+        value, expected = getattr(state, counter.name), kinds.get(counter.type)
         if expected is None or counter.name == "best_score":  # best_score begins as -inf.
             continue
-        if type(value) not in expected or not abs(value) < 2**63:
+        most = MOST_SECONDS if counter.type is float else 2**63
+        if type(value) not in expected or not abs(value) < most:
             raise ValueError(f"{counter.name} is no number")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from sqlalchemy import URL
 
 from workflow_rl.errors import UserError
+from workflow_rl.output_files import no_pipe
 
 _JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 """SQLite's journals begin with these bytes, and end with them if they name another file."""
@@ -52,6 +53,6 @@ def _last_bytes(path: Path, number: int) -> bytes:
     """Return the end of a file. Raises UserError if it is no file."""
     if not path.is_file():
         raise UserError(f"{path} is no file")
-    with path.open("rb") as file:
+    with open(path, "rb", opener=no_pipe) as file:
         file.seek(max(0, path.stat().st_size - number))
         return file.read()

@@ -18,7 +18,7 @@ from workflow_rl.cage2.scenario.checks import MOST_HOSTS, Place, check_scenario,
 from workflow_rl.cage2.scenario.family import ScenarioFamily
 from workflow_rl.cage2.scenario.scenario import NAMED, Scenario, one_text
 from workflow_rl.cage2.scenario2 import SCENARIO2, ScenarioError
-from workflow_rl.output_files import make_folder, write_text
+from workflow_rl.output_files import make_folder, no_pipe, write_text
 from workflow_rl.suggestions import question, word_meant
 
 MOST_BYTES = 300_000
@@ -190,7 +190,8 @@ def _text_of(path: Path) -> str:
             raise error_at(f"{path!s:.500}", what)
         if (size := path.stat().st_size) > MOST_BYTES:
             raise error_at(f"{path}", f"it has {size:,} bytes: at most {MOST_BYTES:,} are read")
-        return path.read_bytes().decode()
+        with open(path, "rb", opener=no_pipe) as file:
+            return file.read(MOST_BYTES).decode()
     except OSError as error:
         raise error_at(f"{path!s:.500}", error.strerror or str(error)) from None
     except UnicodeDecodeError:

@@ -239,11 +239,13 @@ def test_faults_there_are_a_workers_own(fault, tmp_path, caplog):
         "hang": "worker-0 gave no sign of life for 1 s",
     }
     environment = apart(fault=fault, ticket=str(tmp_path / "ticket"))
+    before = descendants()  # An env of another test may still wait for the garbage collector.
     with LocalPool(environment.make_envs, 1, timeout=60, max_failures=0) as pool:
         pool.allow(1 if fault == "hang" else 60)
         pool.send(0, *RESET)
         pool.receive(0)
-        there = [one for one in descendants() if simulator_process.__file__ in one.cmdline()]
+        new = [one for one in descendants() if one not in before]
+        there = [one for one in new if simulator_process.__file__ in one.cmdline()]
         assert there
         pool.send(0, *STEP)
         with pytest.raises(Exception, match="worker-0") as error:

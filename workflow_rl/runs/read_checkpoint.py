@@ -148,7 +148,7 @@ def _begun_batch(values: Any, config: Mapping[str, Any]) -> BegunBatch:
             raise UserError(f"only a batch in it gives {member.network} the name of a file")
     share = None if share is None else Share._make(share)
     numbers = (values["policy_version"], *(share or ()))
-    # The last number is that of the episodes, of which all are listed.
+    # The last number is how many episodes there are. A list of too many would fill the memory.
     if not all(type(n) is int and 0 <= n < 2**63 for n in numbers) or numbers[-1] > 10**8:
         raise ValueError("a batch in it has no share of a run")
     return BegunBatch(parameters.actor(numbers[0]), share)

@@ -208,10 +208,13 @@ def load_player(
     Args:
         source, which, greedy: see `load_saved`.
         env: the function that makes the environment, instead of the name in the file.
+        worker_timeout: the time limit in seconds for a call of the environment.
         plays: whether a worker also plays the environment, to check it.
         env_python: the interpreter of the environment, instead of the one in the file.
 
-    Raises UserError, and ConfigError if the environment cannot be made.
+    Raises:
+        UserError: there is no such agent, or only a stranger's file mentions its environment.
+        ConfigError: the environment cannot be made.
     """
     policy, environment = load_saved(source, which, greedy)
     if env is not None:  # The arguments still come from the file.
@@ -271,7 +274,9 @@ def load_agent(
             is returned.
         trust: sign the file as the user's own: see `trust.sign`.
 
-    Raises UserError, and ConfigError if its environment cannot be made.
+    Raises:
+        UserError: there is no agent that can be used.
+        ConfigError: its environment cannot be made.
     """
     source = Path(path)
     if trust:

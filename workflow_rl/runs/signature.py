@@ -137,7 +137,8 @@ def classes_in(config: Mapping[str, Any]) -> dict[str, str]:
 
 def unnamed_classes(config: Mapping[str, Any]) -> dict[str, str]:
     """Return the classes of `classes_in` that must not be called: they are not imported, or a
-    stranger's file gives them settings that can name a file. So do algorithms of other packages."""
+    stranger's file gives them settings that can name a file. With such settings, an algorithm that
+    another package registered must not be called either."""
     classes = classes_in(config)
     if not_plain(config) and not made_here(config):
         name = str(config.get("algorithm"))

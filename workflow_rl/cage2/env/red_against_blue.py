@@ -17,8 +17,8 @@ from workflow_rl.cage2.scenario2 import RED_AGENTS
 class RedAgainstBlue(RedSimulator):
     """N networks that step together, with an actor as Blue. `step` takes Red's actions.
 
-    The episodes are the same as in `Cage2RedEnv`. Observations are `rows`, `[N, 69 + 44]` in
-    Scenario 2: they end with the mask of Red's actions. The red agent from outside is called "".
+    The episodes are the same as in `Cage2RedEnv`. Observations are `rows`, uint8, `[N, 69 + 44]` in
+    Scenario 2. A row ends with the mask of Red's actions. The red agent from outside is called "".
 
     blue: an actor on records, see `agent.blue`, or None if Blue only sleeps. The caller must not
     use this actor again."""
@@ -36,6 +36,7 @@ class RedAgainstBlue(RedSimulator):
         chosen: ArrayLike | None = None,
         scenarios: ArrayLike = 0,
     ) -> NDArray[np.uint8]:
+        """See `RedSimulator.reset`. Return `rows`."""
         super().reset(seeds, red_agents, chosen, scenarios)
         if self._blue is not None:
             seeds = np.broadcast_to(seeds, len(self.states))
@@ -46,7 +47,8 @@ class RedAgainstBlue(RedSimulator):
     def step(
         self, actions: ArrayLike, chosen: ArrayLike | None = None
     ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-        """Let Blue act on its observation of the step before, then let Red act."""
+        """Let Blue act on its observation of the step before, then let Red act. Return `rows`, and
+        Red's rewards, `[N]`."""
         mask = self._mask(chosen)
         if self._blue is not None:
             envs = np.flatnonzero(mask)
